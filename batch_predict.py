@@ -36,20 +36,18 @@ import hashlib
 import json
 
 from base import beam as base_beam
-from base import file_system, logs, script
+from base import file_system, logs, script, startup
 from base.errors import UserError, counted
 from base.flags import define, flag
 from base.jobs import run as jobs_run
 
 from absl import flags, logging
 
-from extras import attributions
 from serving import flags as prediction_flags
 from serving import run
 from serving.flags import TextOptions
-from tasks import loading, reading
+from tasks import reading
 from tasks.task import TaskSettings
-from training import dtypes
 from training.flags import ModelFlags
 from training.settings import AUTO, TrainingSettings
 
@@ -125,6 +123,8 @@ define(base_beam.Flags, without=("num_workers",))
 def main(_: list[str]) -> None:
     """Predict the files that are missing."""
     check_flags()
+    with startup.importing():
+        from tasks import loading
     settings = find_model()
     model_files = loading.fingerprint(settings)
     if FLAGS.as_teacher:
@@ -168,6 +168,9 @@ def main(_: list[str]) -> None:
 
 def find_model() -> TaskSettings:
     """Return the settings of --model, changed as the other flags say."""
+    from tasks import loading
+    from training import dtypes
+
     settings = loading.find(
         FLAGS.model,
         FLAGS.task,
@@ -203,6 +206,8 @@ def check_explains(settings: TaskSettings) -> None:
             "--explain needs --dtype=float32: the gradients of "
             f"{settings.dtype} do not add up to the output"
         )
+    from extras import attributions
+
     if settings.task not in attributions.TASKS:
         raise UserError(
             f"--explain is for {', '.join(attributions.TASKS)}; the model does "

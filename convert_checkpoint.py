@@ -22,33 +22,22 @@ import os
 import re
 from collections.abc import Mapping
 
-from base import file_system, logs, script
+from base import file_system, logs, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
 import numpy as np
 from absl import flags, logging
 
-import modeling
 import tokenization
 from checkpoints import (
     huggingface,
-    lookup,
-    model_card,
     sentence_transformers,
     tokenizer_folder,
 )
-from checkpoints.checkpoint import (
-    open_checkpoint,
-    read_weights,
-    write_checkpoint,
-    write_tokenizer,
-    write_tokenizer_json,
-)
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
-from serving import onnx_file
-from tasks import loading
+from ops.choices import LEFT_TO_RIGHT, RIGHT_TO_LEFT
 from tasks.task import TaskSettings
 from training.flags import ModelFlags
 
@@ -103,6 +92,17 @@ _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 
 def main(_: list[str]) -> None:
     """Read the checkpoint, check it and write it in the other format."""
+    with startup.importing():
+        from checkpoints import lookup, model_card
+        from checkpoints.checkpoint import (
+            open_checkpoint,
+            read_weights,
+            write_checkpoint,
+            write_tokenizer,
+            write_tokenizer_json,
+        )
+        from serving import onnx_file
+        from tasks import loading
     lookup.check_no_checkpoint(FLAGS.output, "output")
     checkpoint = open_checkpoint(
         FLAGS.input,
@@ -162,6 +162,9 @@ def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
     Raises:
         UserError: they have no way to call it, or a file is there already.
     """
+    from serving import onnx_file
+    from tasks import loading
+
     if checkpoint.windows:  # others read one row, of which a warning tells
         checkpoint = checkpoint.changed(long_texts=None)
     settings = loading.describe(checkpoint)
@@ -189,7 +192,7 @@ def architecture_of(checkpoint: Checkpoint) -> str:
     )
     if found not in _MASKED:
         return found
-    if checkpoint.config.attention_direction == modeling.LEFT_TO_RIGHT:
+    if checkpoint.config.attention_direction == LEFT_TO_RIGHT:
         return "BertLMHeadModel"  # the same head, for next tokens
     if checkpoint.trained_for.objective:
         return "BertForMaskedLM"  # the other head is untrained
@@ -230,12 +233,12 @@ def check_loads_in_transformers(
             f"{prefix} has a BiLSTM on top of the encoder, which no class in "
             "transformers has; --output_format=original keeps it"
         )
-    if config.attention_direction == modeling.RIGHT_TO_LEFT:
+    if config.attention_direction == RIGHT_TO_LEFT:
         raise UserError(
             f"{prefix} is a right_to_left model, which no class in "
             "transformers is; --output_format=original keeps it"
         )
-    if config.attention_direction == modeling.LEFT_TO_RIGHT:
+    if config.attention_direction == LEFT_TO_RIGHT:
         huggingface.check_reads_no_cls([architecture], prefix)
 
 

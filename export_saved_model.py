@@ -39,17 +39,14 @@ the settings. It takes pip install -r requirements-onnx.txt.
 
 import dataclasses
 
-from base import script
+from base import script, startup
 from base.flags import define, flag
 
 from absl import flags
 
-import modeling
+from ops.choices import DTYPES
 from serving import flags as prediction_flags
-from serving import onnx_file
-from serving.litert import convert
-from serving.litert import export as litert
-from tasks import loading, saved_model
+from serving.litert.metadata import BYTES_PER_WEIGHT
 from training import flags as training_flags
 from training.flags import ModelFlags
 
@@ -73,7 +70,7 @@ class Flags:
 
     dtype: str = flag(
         "float32",
-        choices=list(modeling.DTYPES),
+        choices=DTYPES,
         excludes={
             f"format={name}": "other products than float32's do not convert"
             for name in ("litert", "onnx")
@@ -84,7 +81,7 @@ class Flags:
 
     quantize: str = flag(
         "none",
-        choices=list(convert.BYTES_PER_WEIGHT),
+        choices=BYTES_PER_WEIGHT,
         needs={"format=litert": ""},
     )
     """With --format=litert: store the weights as float32 (none), float16 (half
@@ -99,9 +96,14 @@ prediction_flags.define_model_options()
 
 def main(_: list[str]) -> None:
     """Find the model and its task, write it."""
+    with startup.importing():
+        from tasks import loading, saved_model
     path = FLAGS.export_dir.rstrip("/")
     saved_model.check_new(path)
     if FLAGS.format == "litert":
+        from serving.litert import convert
+        from serving.litert import export as litert
+
         convert.check_converter()
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     settings = loading.describe(
@@ -111,6 +113,8 @@ def main(_: list[str]) -> None:
         needs_rows=FLAGS.format != "saved_model",
     )
     if FLAGS.format == "onnx":
+        from serving import onnx_file
+
         onnx_file.check(settings, "--format=onnx")
     prediction_flags.warn_of_ignored(FLAGS, settings.task)
     if settings.task == "encoder":

@@ -18,26 +18,30 @@ reads standard input, --output_file=- writes standard output.
 import dataclasses
 from collections.abc import Iterator
 
-from base import cluster, file_system, interrupts, lazy, progress, script
+from base import (
+    cluster,
+    file_system,
+    interrupts,
+    lazy,
+    progress,
+    script,
+    startup,
+)
 from base.errors import UserError
 from base.flags import define, flag, read
 
 from absl import flags, logging
 
-from checkpoints import weight_files
 from tasks import long_texts
 from tasks.encoder import lines as features_lines
-from tasks.encoder.model import encode_layers, parse_layers
+from tasks.encoder.layers import parse_layers
 from tasks.long_texts import LongTextFlags
 from tasks.rows import Units, log_example
 from tasks.settings import RunSettings
 from tasks.task import Model
-from training import devices, dtypes, prediction
 from training import flags as training_flags
-from training.devices import DeviceChoice
 from training.flags import ModelFlags
-from training.settings import TrainingSettings
-from training.task_model import TaskModel
+from training.settings import DeviceChoice, TrainingSettings
 
 FLAGS = flags.FLAGS
 
@@ -103,6 +107,11 @@ _SHOWN = 5  # examples in the log
 def main(_: list[str]) -> None:
     """Read the model, then write the features."""
     check_flags()
+    with startup.importing():
+        from checkpoints import weight_files
+        from tasks.encoder.model import encode_layers
+        from training import devices, dtypes, prediction
+        from training.task_model import TaskModel
     strategy = devices.create_strategy(read(DeviceChoice, FLAGS))
     dtype = dtypes.resolve(FLAGS.dtype, strategy)
     checkpoint = training_flags.open_init_checkpoint(FLAGS)

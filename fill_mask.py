@@ -29,17 +29,16 @@ file is written.
 
 import dataclasses
 
-from base import script, text_files
+from base import script, startup, text_files
 from base.errors import UserError, naming
 from base.flags import define, flag
 
 from absl import flags
 
 from serving.flags import ModelOptions, TextOptions
-from tasks import loading, predict, registry
+from tasks import predict, registry
 from tasks.masked_lm import task as masked_lm
-from tasks.task import Input, Place, TaskSettings
-from training import dtypes
+from tasks.task import Input, Place
 from training import flags as training_flags
 from training.flags import ModelFlags
 from training.settings import TrainingSettings
@@ -92,7 +91,23 @@ def main(_: list[str]) -> None:
     texts = list(FLAGS.text)
     if FLAGS.input_file:
         texts += read_sentences(FLAGS.input_file)
-    settings = describe_model()
+    with startup.importing():
+        from tasks import loading
+        from training import dtypes
+    dtype = dtypes.resolve_here(FLAGS.dtype)
+    checkpoint = training_flags.open_init_checkpoint(FLAGS)
+    positions = checkpoint.config.max_position_embeddings
+    settings = loading.describe(
+        checkpoint,
+        "sentence_score" if FLAGS.score else "masked_lm",
+        {
+            "max_seq_length": FLAGS.max_seq_length or positions,
+            "top_k": FLAGS.top_k,
+            "score_whole_words": FLAGS.score_whole_words,
+            "token_scores": FLAGS.token_scores,
+            "dtype": dtype,
+        },
+    )
     task = registry.create_task(settings)
     inputs = [Input(text, Place("text", 1), {"text": text}) for text in texts]
     for item in inputs:
@@ -109,29 +124,6 @@ def main(_: list[str]) -> None:
             print(masked_lm.format_fillings(text, prediction))
     if FLAGS.score and len(found) > 1:
         print(masked_lm.format_total(found))
-
-
-def describe_model() -> TaskSettings:
-    """Return the settings of the model that the flags describe.
-
-    Raises:
-        UserError: there is no checkpoint, or it is no masked LM.
-    """
-    dtype = dtypes.resolve_here(FLAGS.dtype)
-    checkpoint = training_flags.open_init_checkpoint(FLAGS)
-    positions = checkpoint.config.max_position_embeddings
-    length = FLAGS.max_seq_length or positions
-    return loading.describe(
-        checkpoint,
-        "sentence_score" if FLAGS.score else "masked_lm",
-        {
-            "max_seq_length": length,
-            "top_k": FLAGS.top_k,
-            "score_whole_words": FLAGS.score_whole_words,
-            "token_scores": FLAGS.token_scores,
-            "dtype": dtype,
-        },
-    )
 
 
 def read_sentences(path: str) -> list[str]:

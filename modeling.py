@@ -37,6 +37,13 @@ import numpy as np
 import tensorflow as tf
 
 from ops import elementwise
+from ops.choices import (
+    BIDIRECTIONAL,
+    DTYPES,
+    LEFT_TO_RIGHT,
+    NAMED_SIZES,
+    RIGHT_TO_LEFT,
+)
 
 Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
@@ -44,25 +51,7 @@ __getattr__ = lazy.attributes_of("compat.modeling")
 
 # --- Configuration -----------------------------------------------------------
 
-# L and H of the named sizes; N = H / 64 and I = 4 H in all of them. Base and
-# Large are the paper's (section 3), Tiny to Medium are from Turc et al.
-# (arXiv:1908.08962).
-NAMED_SIZES = {
-    "tiny": (2, 128),
-    "mini": (4, 256),
-    "small": (4, 512),
-    "medium": (8, 512),
-    "base": (12, 768),
-    "large": (24, 1024),
-}
-
-# What a token attends to beside itself: the tokens on both sides, as in BERT;
-# the tokens before it, as in the model "LTR" of the paper's table 5; or the
-# tokens after it.
-BIDIRECTIONAL, LEFT_TO_RIGHT = "bidirectional", "left_to_right"
-RIGHT_TO_LEFT = "right_to_left"
 DIRECTIONS = (BIDIRECTIONAL, LEFT_TO_RIGHT, RIGHT_TO_LEFT)
-DTYPES = ("float32", "bfloat16", "float16")  # of the matrix products
 
 
 @dataclasses.dataclass
@@ -181,9 +170,6 @@ def get_activation(activation_string: str | Callable | None) -> Callable | None:
     return known[name]
 
 
-RECOMPUTE = ("none", "layers", "attention")  # see ops/recompute.py
-
-
 @dataclasses.dataclass(frozen=True)
 class Compute:
     """How a model computes; what a task reads is the same in every way.
@@ -192,8 +178,8 @@ class Compute:
         fuse: whether XLA compiles elementwise operations in groups
             (ops/elementwise.py), for training on a CPU. Without it all
             operations can be exported and need no compiler.
-        recompute: activations that the backward pass computes again, one of
-            RECOMPUTE.
+        recompute: activations that the backward pass computes again: none, or
+            those of layers or attention (ops/recompute.py).
         skip_padding: whether padding is left out of all but attention
             (ops/unpadding.py), for inference. Nothing is skipped in training,
             without an input_mask, or where word_vectors are given.

@@ -44,8 +44,6 @@ __getattr__ = lazy.attributes_of("compat.optimization")
 
 # --- Learning rate -----------------------------------------------------------
 
-SCHEDULES = ("linear", "cosine", "wsd")
-
 
 def create_schedule(
     init_lr: float,
@@ -80,9 +78,9 @@ def create_schedule(
         num_warmup_steps: 0 or None for no warm-up.
         continuous: measure the linear fall from the end of the warm-up, so
             that the rate does not drop there. The original cannot do this.
-        name: one of SCHEDULES. cosine falls as half a wave from the end of the
-            warm-up; wsd (warm-up, stable, decay) stays at init_lr and falls
-            linearly from `cooldown_start` on.
+        name: linear; cosine, which falls as half a wave from the end of the
+            warm-up; or wsd (warm-up, stable, decay), which stays at init_lr and
+            falls linearly from `cooldown_start` on.
         cooldown_proportion: the share of the steps in which wsd falls.
     """
     warmup = num_warmup_steps or 0

@@ -38,7 +38,7 @@ import dataclasses
 import functools
 import sys
 
-from base import lazy, script
+from base import lazy, script, startup
 from base.errors import UserError
 from base.flags import define, flag, read
 
@@ -46,16 +46,14 @@ from absl import flags
 
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
-from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
-from finetuning import runner
-from finetuning.runner import Work
+from finetuning.flags import Work
 from tasks.classifier import data as classifier_data
 from tasks.classifier import task_files
-from tasks.classifier.job import ClassifierJob, MultiLabelJob, Options
+from tasks.classifier.flags import Options
 from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
-from tasks.settings import RunSettings
+from tasks.settings import DistillationFlags, RunSettings
 
 FLAGS = flags.FLAGS
 
@@ -190,6 +188,10 @@ _TITLES = {"train": "training", "dev": "development", "test": "test"}
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
+    finetuning_flags.check_flags(FLAGS)
+    with startup.importing():
+        from finetuning import runner
+
     return runner.run_script(FLAGS, __file__, create_work)
 
 
@@ -240,6 +242,8 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
             files = folds.held_out(files, FLAGS.heldout_fraction, seed, group)
         if is_used or own.get("data") == files.train.drawn["data"]:
             folds.check_not_seen(files.train, own, prefix)
+    from tasks.classifier.job import ClassifierJob, MultiLabelJob
+
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
     job = job_type(settings, source, files, read(Options, FLAGS))
     wrapper = calibration = None

@@ -26,18 +26,16 @@ A model of sentence-transformers keeps its pooling, length, prompts and
 normalization; without --do_train any BERT is scored.
 """
 
-from base import script
+from base import script, startup
 from base.flags import define, read
 
 from absl import flags
 
 from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
-from finetuning import runner
-from finetuning.runner import Work
+from finetuning.flags import Work
 from tasks.embeddings.data import Columns
-from tasks.embeddings.job import EmbeddingsJob, Options
-from tasks.embeddings.learning import Learning
+from tasks.embeddings.flags import Learning, Options
 from tasks.embeddings.task import Prompts, compared_by
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
@@ -63,11 +61,17 @@ define(Prompts)
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
+    finetuning_flags.check_flags(FLAGS)
+    with startup.importing():
+        from finetuning import runner
+
     return runner.run_script(FLAGS, __file__, create_work)
 
 
 def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
+    from tasks.embeddings.job import EmbeddingsJob
+
     options = read(
         Options,
         FLAGS,

@@ -22,7 +22,7 @@ that --feature_layers names, the rows of the paper's table 7.
 
 import dataclasses
 
-from base import script
+from base import script, startup
 from base.errors import UserError
 from base.flags import define, flag, read
 
@@ -30,14 +30,11 @@ from absl import flags
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
-from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
-from finetuning import runner
-from finetuning.runner import Work
-from tasks.encoder.model import table_7
+from finetuning.flags import Work
+from tasks.encoder.layers import table_7
 from tasks.ner.data import Columns
-from tasks.ner.job import NerJob
-from tasks.settings import RunSettings
+from tasks.settings import DistillationFlags, RunSettings
 
 FLAGS = flags.FLAGS
 
@@ -111,11 +108,17 @@ define(DistillationFlags, without=("learn_all_answers",))
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
     check_flags()
+    finetuning_flags.check_flags(FLAGS)
+    with startup.importing():
+        from finetuning import runner
+
     return runner.run_script(FLAGS, __file__, create_work)
 
 
 def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
+    from tasks.ner.job import NerJob
+
     own = source.trained_for
     if settings.do_train:
         frozen = FLAGS.feature_based

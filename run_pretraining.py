@@ -26,33 +26,26 @@ to those before them; or every previous token (rtl).
 
 import contextlib
 import dataclasses
+from typing import TYPE_CHECKING
 
-from base import lazy, logs, script
+from base import lazy, logs, script, startup
 from base.errors import UserError
 from base.flags import check, define, flag, read
 
 from absl import flags
 
-import modeling
 from checkpoints import published, run_folder
-from pretraining import flags as pretraining_flags
-from pretraining import objectives
+from ops.choices import NAMED_SIZES, OBJECTIVES
 from pretraining.data.schema import MASKING_FLAGS, InstanceConfig
-from pretraining.run import (
-    PretrainingPlan,
-    PretrainingRun,
-    Runs,
-    with_casing,
-)
-from records import streaming
-from training import devices, dtypes, train_step
-from training.devices import DeviceChoice
-from training.plan import carry_out
 from training.settings import (
     MAX_BATCH_SIZE,
     OF_FINE_TUNING,
+    DeviceChoice,
     TrainingSettings,
 )
+
+if TYPE_CHECKING:
+    from pretraining.run import PretrainingPlan, Runs
 
 FLAGS = flags.FLAGS
 
@@ -76,7 +69,7 @@ class Flags:
     do_eval: bool = flag(False, needs={"eval_input_file or input_file": ""})
     """Evaluate; with --do_train, after it."""
 
-    objective: str = flag(objectives.DEFAULT, choices=objectives.OBJECTIVES)
+    objective: str = flag(OBJECTIVES[0], choices=OBJECTIVES)
     """What the model is trained for, on the same records. mlm_nsp: masked
     tokens and next sentence, as BERT. mlm: masked tokens alone; pooler and next
     sentence head are not trained. ltr: every next token from those before it,
@@ -88,7 +81,7 @@ class Flags:
 
     # Model
     size: str | None = flag(
-        choices=modeling.NAMED_SIZES,
+        choices=NAMED_SIZES,
         needs={"vocab_file": ""},
         excludes={"bert_config_file": "", "init_checkpoint": ""},
     )
@@ -225,6 +218,9 @@ def main(_: list[str]) -> int:
         recipes.apply(FLAGS, FLAGS.recipe)
         check(FLAGS)
     check_flags()
+    with startup.importing():
+        from pretraining.run import PretrainingRun, Runs
+        from training.plan import carry_out
     locked = run_folder.locked(FLAGS.output_dir)
     with locked if FLAGS.do_train else contextlib.nullcontext():
         runs = Runs.read(FLAGS.output_dir, FLAGS.resume_from)
@@ -232,11 +228,17 @@ def main(_: list[str]) -> int:
             return carry_out(PretrainingRun(make_plan(runs, stack)))
 
 
-def make_plan(runs: Runs, stack: contextlib.ExitStack) -> PretrainingPlan:
+def make_plan(runs: "Runs", stack: contextlib.ExitStack) -> "PretrainingPlan":
     """Return what the flags ask for, all files checked.
 
     Errors in records are named until the stack is left.
     """
+    from pretraining import flags as pretraining_flags
+    from pretraining import objectives
+    from pretraining.run import PretrainingPlan, with_casing
+    from records import streaming
+    from training import devices, dtypes, train_step
+
     source = pretraining_flags.open_source(FLAGS, runs)
     settings = pretraining_flags.read_settings(FLAGS, runs)
     strategy = devices.create_strategy(read(DeviceChoice, FLAGS))

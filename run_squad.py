@@ -29,30 +29,27 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 """
 
 import dataclasses
+from typing import TYPE_CHECKING
 
-from base import file_system, lazy, script
+from base import file_system, lazy, script, startup
 from base.flags import define, flag, read
 
 from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
-from extras import mistakes
-from extras.distillation.answers import DistillationFlags
 from finetuning import flags as finetuning_flags
-from finetuning import runner
-from finetuning.runner import Work
-from tasks.fine_tuned import read_source
-from tasks.settings import RunSettings
-from tasks.squad import answers as squad_answers
+from finetuning.flags import Work
+from tasks.settings import DistillationFlags, RunSettings
 from tasks.squad import data as squad_data
 from tasks.squad import windows as squad_windows
-from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
-from tasks.squad.job import Options, SquadJob
+from tasks.squad.flags import Options
 from tasks.squad.windows import Lengths
-from training import reporting
+
+if TYPE_CHECKING:
+    from tasks.squad.answers import Answered
 
 FLAGS = flags.FLAGS
 
@@ -113,6 +110,10 @@ define(DistillationFlags, without=("learn_all_answers",))
 
 def main(_: list[str]) -> int:
     """Train, answer, score and export; return the exit status."""
+    if not (FLAGS.predictions_file or FLAGS.ensemble_dirs):
+        finetuning_flags.check_flags(FLAGS)
+    with startup.importing():
+        from finetuning import runner
     if FLAGS.predictions_file:
         return score_file()
     if FLAGS.ensemble_dirs:
@@ -122,6 +123,8 @@ def main(_: list[str]) -> int:
 
 def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
+    from tasks.squad.job import SquadJob
+
     options = read(
         Options,
         FLAGS,
@@ -142,6 +145,8 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
 
 def score_file() -> int:
     """Score --predictions_file; print the scores; return the exit status."""
+    from tasks.squad import answers as squad_answers
+
     data = squad_data.read_squad(
         FLAGS.predict_file, False, FLAGS.version_2_with_negative, FLAGS.strict
     )._replace(scoring=FLAGS.scoring)
@@ -160,6 +165,10 @@ def answer_together() -> int:
 
     With --do_eval the answers are scored too.
     """
+    from tasks.fine_tuned import read_source
+    from tasks.squad import answers as squad_answers
+    from training import reporting
+
     folders, settings = FLAGS.ensemble_dirs, read_settings()
     squad_answers.check_folders(folders, FLAGS.output_dir)
     prefix = squad_answers.find_model(folders, FLAGS.init_checkpoint)
@@ -187,9 +196,12 @@ def read_settings() -> RunSettings:
 
 
 def write_scores(
-    data: SquadData, answered: Answered, results: dict[str, float]
+    data: SquadData, answered: "Answered", results: dict[str, float]
 ) -> None:
     """Write the scores and the mistakes of answers without a run."""
+    from extras import mistakes
+    from training import reporting
+
     reporting.write_results(FLAGS.output_dir, results, step=0)
     mistakes.write_errors(
         read_settings(),

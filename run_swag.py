@@ -26,17 +26,15 @@ dev.jsonl and test.jsonl, one object per line:
 
 import dataclasses
 
-from base import script
+from base import script, startup
 from base.flags import define, flag
 
 from absl import flags
 
 from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
-from finetuning import runner
-from finetuning.runner import Work
+from finetuning.flags import Work
 from tasks.settings import RunSettings
-from tasks.swag.job import SwagJob
 
 FLAGS = flags.FLAGS
 
@@ -65,11 +63,17 @@ define(Flags)
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
+    finetuning_flags.check_flags(FLAGS)
+    with startup.importing():
+        from finetuning import runner
+
     return runner.run_script(FLAGS, __file__, create_work)
 
 
 def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
+    from tasks.swag.job import SwagJob
+
     return Work(SwagJob(settings, source, FLAGS.data_dir))
 
 

@@ -31,7 +31,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from base import file_system, logs, script
+from base import file_system, logs, script, startup
 from base.errors import UserError
 from base.flags import define, flag, read
 
@@ -39,13 +39,11 @@ from absl import flags
 
 from serving import flags as prediction_flags
 from serving.flags import ModelOptions
-from serving.search import build
 from serving.search.index import METHODS, load_usearch
-from tasks import loading, openvino_files, reading
+from tasks import openvino_files, reading
 from tasks.embeddings.task import Embeddings, Prompts, with_prompts
 from tasks.reading import Window
 from tasks.task import Input, Task, TaskSettings
-from training import dtypes
 from training import flags as training_flags
 from training.flags import ModelFlags
 from training.settings import TrainingSettings
@@ -111,6 +109,9 @@ define(TrainingSettings, "dtype")
 def main(_: list[str]) -> None:
     """Build the index if a corpus is given, and answer the queries."""
     check_flags()
+    with startup.importing():
+        from serving.search import build
+        from tasks import loading
     settings = describe_model()
     load = functools.cache(lambda: loading.load(settings))
     corpus = settings._replace(
@@ -137,6 +138,10 @@ def main(_: list[str]) -> None:
 
 def describe_model() -> TaskSettings:
     """Return the settings and the task of the model that the flags name."""
+    from serving.search import build
+    from tasks import loading
+    from training import dtypes
+
     given = {
         "max_seq_length": FLAGS.max_seq_length,
         "embedding_size": FLAGS.embedding_size,

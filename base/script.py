@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from base import file_system, interrupts, logs, startup
+from base import file_system, interrupts, logs
 from base import flags as declared_flags
 from base.errors import OPERATION, UserError, reason
 
@@ -78,7 +78,6 @@ def run(main: Callable[[list[str]], int | None]) -> None:
 
     `main` gets the program's name, and returns the status, None for 0.
     """
-    startup.end()  # all modules are imported
     interrupts.answer_signals()
     app.run(lambda argv: _guarded(main, argv), flags_parser=_parse_flags)
 

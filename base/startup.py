@@ -1,14 +1,15 @@
-"""Start a script in UTF-8, sooner, and without TensorFlow's messages.
+"""Start a script in UTF-8, and import TensorFlow sooner and without messages.
 
 `begin` is called when a script imports `base`. Files, their names and standard
 output are UTF-8 in every locale: where they are not, as with LC_ALL=C and
-PYTHONUTF8=0, it begins the script again in Python's UTF-8 mode. `end` is called
-by script.run, when the script has imported all it needs. In between
+PYTHONUTF8=0, it begins the script again in Python's UTF-8 mode. Ctrl-C ends the
+script in one line, as it does from `main` on (script.py).
+
+Scripts import TensorFlow when their flags are checked, in `importing`. There
 
 - scikit-learn, SciPy, matplotlib and Pillow look uninstalled. Keras imports
   them, if they are installed, for wrappers and pictures of its own, which takes
   more than a second. Scripts import them where they need them;
-- Ctrl-C ends the script in one line, as it does from `main` on (script.py);
 - what TensorFlow's libraries write to standard error while they are loaded
   ("oneDNN custom operations are on", "Could not find cuda drivers") is left
   out. TF_CPP_MIN_LOG_LEVEL, TensorFlow's own variable, is read too late.
@@ -19,7 +20,6 @@ the process while it is imported. Programs that use this project as a library
 get all of Keras and all messages of the import.
 """
 
-import atexit
 import contextlib
 import os
 import re
@@ -27,7 +27,6 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from types import TracebackType
-from typing import IO
 
 from base import machine
 
@@ -50,9 +49,6 @@ _NOISE = re.compile(
 # On a terminal, while TensorFlow is imported, which takes seconds.
 _STARTING = b"Starting ..."
 
-# A copy of standard error, and the file that takes its place.
-_hidden: tuple[int, IO[bytes]] | None = None
-
 
 def is_script() -> bool:
     """Return whether Python runs a script of the main folder or of tools/."""
@@ -62,23 +58,19 @@ def is_script() -> bool:
 
 
 def begin() -> None:
-    """Hide messages; in a script also those of imports, and the libraries."""
+    """Set TensorFlow's level of messages; in a script UTF-8 and Ctrl-C, too."""
     # A level that the user has set stays. Without an NVIDIA driver TensorFlow
     # reports an error where there is none ("failed call to cuInit"). With one,
     # errors are worth reading.
     can_fail = machine.has_nvidia_driver()
     os.environ.setdefault(LEVEL, "2" if can_fail else "3")
-    if not is_script() or _hidden:
+    if not is_script():
         return
     is_told = os.environ.get("PYTHONUTF8") == "1"  # once is enough
     if sys.getfilesystemencoding() != "utf-8" and not is_told:
         os.environ["PYTHONUTF8"] = "1"  # of child processes, too
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     sys.excepthook = _show
-    for name in _OPTIONAL:
-        sys.modules.setdefault(name, None)
-    if os.environ[LEVEL] != "0":
-        _hide_errors()
 
 
 def _show(
@@ -93,47 +85,37 @@ def _show(
         sys.__excepthook__(kind, error, trace)
 
 
-def _hide_errors() -> None:
-    # C++ code writes to file descriptor 2, so `sys.stderr` cannot be replaced.
-    global _hidden
-    with contextlib.suppress(OSError):  # standard error is closed
-        stderr, file = os.dup(2), tempfile.TemporaryFile()
-        _draw(stderr, _STARTING)
-        os.dup2(file.fileno(), 2)
-        _hidden = stderr, file
-        atexit.register(end)  # if an import fails
+@contextlib.contextmanager
+def importing() -> Iterator[None]:
+    """Hide optional libraries and messages inside the block, in a script."""
+    if not is_script():
+        yield
+        return
+    optional = [name for name in _OPTIONAL if name not in sys.modules]
+    sys.modules.update(dict.fromkeys(optional))
+    stderr = None
+    if os.environ[LEVEL] != "0":
+        with contextlib.suppress(OSError):  # standard error is closed
+            stderr, file = os.dup(2), tempfile.TemporaryFile()
+            _draw(stderr, _STARTING)
+            # C++ code writes to file descriptor 2, not to `sys.stderr`.
+            os.dup2(file.fileno(), 2)
+    try:
+        yield
+    finally:
+        for name in optional:
+            del sys.modules[name]
+        if stderr is not None:
+            sys.stderr.flush()
+            os.dup2(stderr, 2)
+            os.close(stderr)
+            _draw(2, b"\r" + b" " * len(_STARTING) + b"\r")
+            with file:
+                file.seek(0)
+                kept = [line for line in file if not _NOISE.match(line)]
+            os.write(2, b"".join(kept))
 
 
 def _draw(stderr: int, line: bytes) -> None:
     if os.isatty(stderr) and os.environ.get("TERM") != "dumb":
         os.write(stderr, line)
-
-
-def end() -> None:
-    """End what `begin` began; write the lines that are not TensorFlow's."""
-    global _hidden
-    for name in _OPTIONAL:
-        if name in sys.modules and sys.modules[name] is None:
-            del sys.modules[name]
-    if not _hidden:
-        return
-    (stderr, file), _hidden = _hidden, None
-    sys.stderr.flush()
-    os.dup2(stderr, 2)
-    os.close(stderr)
-    _draw(2, b"\r" + b" " * len(_STARTING) + b"\r")
-    with file:
-        file.seek(0)
-        lines = [line for line in file if not _NOISE.match(line)]
-    if lines:
-        os.write(2, b"".join(lines))
-
-
-@contextlib.contextmanager
-def importing() -> Iterator[None]:
-    """Do the same around an import of TensorFlow that `main` makes."""
-    begin()
-    try:
-        yield
-    finally:
-        end()

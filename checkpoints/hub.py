@@ -29,7 +29,6 @@ from checkpoints import (
     published,
     sentence_transformers,
 )
-from modeling import BertConfig
 
 # The files beside the weights, and the weights. Names without a folder, but for
 # modules of sentence vectors: a repository may hold other models in folders.
@@ -101,6 +100,8 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
     It is a Hugging Face directory in the client's cache, named after the
     commit.
     """
+    from modeling import BertConfig  # TensorFlow
+
     name = name_of(text, flag)
     what = f"--{flag}={name}"
     root = _snapshot(name, _SMALL, what)

@@ -18,7 +18,7 @@ that of the original and of this project.
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from base import file_system, logs, text_files
 from base.errors import UserError, naming
@@ -30,7 +30,10 @@ import safetensors.numpy
 from absl import logging
 
 from checkpoints import known_settings, published, sentence_transformers
-from modeling import LEFT_TO_RIGHT, BertConfig
+from ops.choices import LEFT_TO_RIGHT
+
+if TYPE_CHECKING:
+    from modeling import BertConfig
 
 # Their name of an activation to ours. One name has two meanings: "gelu" is
 # x * Phi(x), computed with erf, in transformers, and its tanh approximation in
@@ -361,7 +364,7 @@ def _cross_encoder(
 
 
 def write_config(
-    directory: str, config: BertConfig, architecture: str, **more: Any
+    directory: str, config: "BertConfig", architecture: str, **more: Any
 ) -> None:
     """Write config.json for their class that has the model's heads.
 
@@ -391,7 +394,7 @@ def write_config(
     text_files.write_json(path, theirs, sort_keys=True)
 
 
-def check_activation(config: BertConfig, path: str) -> None:
+def check_activation(config: "BertConfig", path: str) -> None:
     """Raise an error if transformers has no name for a model's activation."""
     if config.hidden_act not in _ACTIVATIONS_BACK:
         raise UserError(

@@ -26,7 +26,6 @@ from typing import Any, NamedTuple
 from base import cluster, file_system, logs, text_files
 from base.errors import UserError
 
-import tensorflow as tf
 from absl import logging
 
 from checkpoints import published
@@ -99,6 +98,8 @@ class RunFolder:
     @classmethod
     def read(cls, path: str) -> "RunFolder":
         """Return what a folder holds now."""
+        import tensorflow as tf  # late: flags are declared without it
+
         if not tf.io.gfile.isdir(path):
             return cls(path)
         names = frozenset(n.rstrip("/") for n in tf.io.gfile.listdir(path))
@@ -252,6 +253,8 @@ class RunFolder:
         """The folders of the runs of a sweep."""
         if RUNS_NAME not in self.names:
             return ()
+        import tensorflow as tf
+
         place = os.path.join(self.path, RUNS_NAME)
         names = sorted(tf.io.gfile.listdir(place))
         return tuple(
@@ -504,6 +507,8 @@ def _listed(path: str) -> tuple[str, ...]:
     original writes absolute paths: in a copy of its output_dir they name the
     checkpoints of the first one, which a run in the copy must not delete.
     """
+    import tensorflow as tf
+
     try:
         state = tf.train.get_checkpoint_state(path)
     except ValueError:  # the file is empty or names no checkpoint

@@ -4,13 +4,16 @@ The file has a header and tabs between its cells, without quoting. A tab, a
 line break or another control character of a text is written as in Python, so
 that each mistake is one line: \t, \n, \x07, \u2028; a backslash is \\.
 
-A classifier also has tables and pictures of its classes: classes.py.
+A classifier also has tables and pictures of its classes: classes.py. What reads
+one task's answers is imported for that task alone.
 """
+
+from __future__ import annotations
 
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from base import cluster, file_system, logs, pictures
 
@@ -20,16 +23,15 @@ from absl import logging
 from extras import classes
 from tasks.classifier.data import rows_by_guid
 from tasks.classifier.scores import confidence
-from tasks.embeddings.data import Collection
-from tasks.embeddings.scores import DEPTH
 from tasks.job import DataSet, FineTuningJob, Scored
-from tasks.ner.data import Entity, File, entities
-from tasks.ner.scores import by_sentence
 from tasks.settings import RunSettings
-from tasks.squad.data import SquadData
-from tasks.squad.decoding import Candidate
-from tasks.squad.scores import score_each
-from tasks.swag.task import Question
+
+if TYPE_CHECKING:
+    from tasks.embeddings.data import Collection
+    from tasks.ner.data import Entity, File
+    from tasks.squad.data import SquadData
+    from tasks.squad.decoding import Candidate
+    from tasks.swag.task import Question
 
 ERRORS = "errors.tsv"
 
@@ -297,6 +299,8 @@ def failed_queries(
     Queries without any relevant document are none of them. The rank is that of
     the first relevant document, None beyond the depth.
     """
+    from tasks.embeddings.scores import DEPTH
+
     listed = []
     for (query, text), found in zip(
         collection.queries.items(), ranked, strict=True
@@ -327,6 +331,9 @@ def wrong_entities(
     The confidence of a mistake is the lowest probability of the predicted tags
     of its words, which are those of the predicted entity or the missed one.
     """
+    from tasks.ner.data import entities
+    from tasks.ner.scores import by_sentence
+
     rows, num_entities = [], 0
     for sentence, tags, sure in zip(
         file.sentences,
@@ -403,6 +410,9 @@ def wrong_answers(
 
     Those of F1 0 come first, the surest answer of each first.
     """
+    from tasks.squad.decoding import Candidate
+    from tasks.squad.scores import score_each
+
     scores = score_each(data, {key: given.text for key, given in found.items()})
     nothing = Candidate("", None, 0.0, 0.0)
     rows = []

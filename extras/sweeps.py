@@ -13,7 +13,6 @@ failure for those of the best model, and the command of that run would replace
 the model.
 """
 
-import dataclasses
 import itertools
 import json
 import math
@@ -27,13 +26,12 @@ from typing import Any, NamedTuple
 
 from base import child_processes, file_system, logs, text_files
 from base.errors import UserError, naming
-from base.flags import check_number, flag
+from base.flags import check_number
 
-import tensorflow as tf
 from absl import logging
 from absl.flags import FlagValues
 
-from checkpoints import hub, published, weight_files
+from checkpoints import published
 from checkpoints.run_folder import (
     RESULTS_NAME,
     RUN_NAME,
@@ -41,7 +39,6 @@ from checkpoints.run_folder import (
     WEIGHTS_NAME,
     RunFolder,
 )
-from training import reporting
 
 # The files of a model beside its weights.
 _MODEL = (
@@ -74,27 +71,6 @@ Runs = Mapping[str, Mapping[str, str]]
 Results = Mapping[str, Mapping[str, float]]
 
 
-@dataclasses.dataclass(frozen=True)
-class Flags:
-    """Restarts and grids."""
-
-    num_restarts: int = flag(1, 1, 1000)
-    """Train this many times, with the seeds random_seed, random_seed + 1, ...;
-    keep the run that is best on the development set."""
-
-    sweep_learning_rates: tuple[str, ...] = flag(())
-    """Train with each of these values of learning_rate; several such lists make
-    a grid."""
-
-    sweep_batch_sizes: tuple[str, ...] = flag(())
-    """Train with each of these values of train_batch_size; several such lists
-    make a grid."""
-
-    sweep_epochs: tuple[str, ...] = flag(())
-    """Train with each of these values of num_train_epochs; several such lists
-    make a grid."""
-
-
 class Sweep(NamedTuple):
     """All runs of a sweep, and how each is started.
 
@@ -121,16 +97,12 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def read(f: FlagValues, path: str, folder: RunFolder) -> Sweep | None:
-    """Return the sweep the flags of the script at path ask for, else None.
+def read(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
+    """Return the sweep that the flags of the script at path ask for.
 
     Raises:
         UserError: a value that its flag does not take, or no --do_train.
     """
-    if f.num_restarts == 1 and not (
-        _has_folds(f) or any(f[name].value for name in _GRID)
-    ):
-        return None
     runs = grid(f)
     if not f.do_train:
         raise UserError(
@@ -147,6 +119,8 @@ def read(f: FlagValues, path: str, folder: RunFolder) -> Sweep | None:
     # All runs start from one commit, whatever happens on the hub meanwhile.
     checkpoint = folder.pinned(f.init_checkpoint)
     if published.is_of_hub(checkpoint):
+        from checkpoints import hub
+
         commit = hub.with_commit(checkpoint)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
     if "heldout_fraction" in f and f.heldout_fraction:
@@ -175,7 +149,7 @@ def grid(f: FlagValues) -> Runs:
         for value in f[name].value or []:
             values.setdefault(parse(own, value, f"--{name}={value}"), value)
         axes.append([(own, short, value) for value in values.values()])
-    if _has_folds(f):
+    if "num_folds" in f and f.num_folds and not f.fold:
         folds = map(str, range(1, f.num_folds + 1))
         axes.append([("fold", "fold", fold) for fold in folds])
     seeds = range(f.random_seed, f.random_seed + f.num_restarts)
@@ -189,11 +163,6 @@ def grid(f: FlagValues) -> Runs:
         }
         for point in points
     }
-
-
-def _has_folds(f: FlagValues) -> bool:
-    """Return whether a model is trained for each part of the training set."""
-    return "num_folds" in f and f.num_folds > 0 and not f.fold
 
 
 # --- Making the runs ---------------------------------------------------------
@@ -211,6 +180,8 @@ def run_all(
     Raises:
         UserError: a run failed; the finished ones are kept.
     """
+    from training import reporting
+
     runs = os.path.join(output_dir, RUNS_NAME)
     inputs = json.loads(json.dumps(inputs))
     results: dict[str, dict[str, float]] = {}
@@ -392,14 +363,16 @@ def copy_best(folder: str, output_dir: str, results: Sequence[str]) -> None:
     missing, so a copy that is killed is never taken for a model, and results
     are never beside another model.
     """
+    from checkpoints import weight_files
+
     *data, index = (WEIGHTS_NAME + end for end in weight_files.SUFFIXES)
     for name in (index, *results):
         path = os.path.join(output_dir, name)
-        if tf.io.gfile.exists(path):
-            tf.io.gfile.remove(path)
+        if file_system.exists(path):
+            file_system.remove(path)
     for name in (*_MODEL, *data, *results, index):
         source = os.path.join(folder, name)
-        if not tf.io.gfile.exists(source):
+        if not file_system.exists(source):
             continue
         target = os.path.join(output_dir, name)
         file_system.remove_leftovers(target)

@@ -2,7 +2,8 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from base import flags
 from base.errors import UserError
@@ -14,10 +15,17 @@ from absl.flags import FlagValues
 
 from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import LongTexts
-from extras import sweeps
 from tasks import long_texts
-from tasks.bilstm import MAX_LAYERS, NO_BILSTM, BiLstmSize
-from tasks.settings import RunSettings
+from tasks.settings import (
+    MAX_LAYERS,
+    NO_BILSTM,
+    BiLstmSize,
+    RunSettings,
+    usual_rate,
+)
+
+if TYPE_CHECKING:
+    from tasks.job import FineTuningJob, LoadedModel, Scored, Wrapper
 
 absl_flags.disclaim_key_flags()  # --help of a script shows what it defines
 
@@ -57,6 +65,27 @@ class BiLstmFlags:
     run_ner.py --feature_based has --lstm_units instead."""
 
 
+@dataclasses.dataclass(frozen=True)
+class SweepFlags:
+    """Restarts and grids."""
+
+    num_restarts: int = flag(1, 1, 1000)
+    """Train this many times, with the seeds random_seed, random_seed + 1, ...;
+    keep the run that is best on the development set."""
+
+    sweep_learning_rates: tuple[str, ...] = flag(())
+    """Train with each of these values of learning_rate; several such lists make
+    a grid."""
+
+    sweep_batch_sizes: tuple[str, ...] = flag(())
+    """Train with each of these values of train_batch_size; several such lists
+    make a grid."""
+
+    sweep_epochs: tuple[str, ...] = flag(())
+    """Train with each of these values of num_train_epochs; several such lists
+    make a grid."""
+
+
 def define(
     files: Sequence[str] = (),
     defaults: Mapping[str, object] | None = None,
@@ -91,7 +120,7 @@ def define(
         **words,
     }
     own = {"bias_correction": True, **(defaults or {})}
-    for cls in (RunSettings, BiLstmFlags, sweeps.Flags):
+    for cls in (RunSettings, BiLstmFlags, SweepFlags):
         flags.define(
             cls, without=without, defaults=own, needs=needs, words=words
         )
@@ -152,10 +181,51 @@ def check_flags(f: FlagValues) -> None:
     if f["export_dir"].present and not f.do_export:
         logging.warning("--export_dir is ignored without --do_export")
     name = "sweep_batch_sizes" if f.sweep_batch_sizes else "train_batch_size"
-    for run in sweeps.grid(f).values():
+    runs: Iterable[Mapping[str, str]] = [{}]
+    if asks_for_sweep(f):
+        from extras import sweeps
+
+        runs = sweeps.grid(f).values()
+    for run in runs:
         size = int(run.get("train_batch_size", f.train_batch_size))
         if size % f.gradient_accumulation_steps:
             raise UserError(
                 f"--{name}={size} does not divide by "
                 f"--gradient_accumulation_steps={f.gradient_accumulation_steps}"
             )
+
+
+class Work(NamedTuple):
+    """What the flags of a script ask for.
+
+    Attributes:
+        job: what the task reads, scores and writes.
+        wrapper: what else is learned from, such as answers; None: nothing.
+        calibrate: changes the weights that are kept, which have been scored,
+            and returns the scores that they have then; None: nothing does.
+    """
+
+    job: "FineTuningJob"
+    wrapper: "Wrapper | None" = None
+    calibrate: "Callable[[LoadedModel, Scored], Scored] | None" = None
+
+    @property
+    def usual_rate(self) -> tuple[float, str] | None:
+        """The rate where no flag gives it, and for what; None: its default."""
+        is_given = self.job.settings.is_rate_given
+        return None if is_given else usual_rate(self.job.source)
+
+    @property
+    def settings(self) -> RunSettings:
+        """The settings of the job, with the usual rate where none is given."""
+        settings = self.job.settings
+        if usual := self.usual_rate:
+            return dataclasses.replace(settings, learning_rate=usual[0])
+        return settings
+
+
+def asks_for_sweep(f: FlagValues) -> bool:
+    """Return whether the flags ask for several training runs."""
+    has_folds = "num_folds" in f and f.num_folds > 0 and not f.fold
+    grid = f.sweep_learning_rates or f.sweep_batch_sizes or f.sweep_epochs
+    return f.num_restarts > 1 or has_folds or bool(grid)

@@ -5,7 +5,6 @@ import dataclasses
 import math
 import shlex
 from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from base import cluster, file_system, logs
 from base.errors import UserError
@@ -17,17 +16,18 @@ from absl.flags import FlagValues
 from checkpoints import run_folder, weight_files
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import Identity, RunFolder
-from extras import mistakes, sweeps
+from extras import mistakes
 from finetuning.flags import (
     ENOUGH_STEPS,
     FEW_STEPS,
-    check_flags,
+    Work,
+    asks_for_sweep,
     read_settings,
 )
-from tasks import bilstm, fine_tuned
+from tasks import fine_tuned
 from tasks.fine_tuned import find_source
-from tasks.job import FineTuningJob, Learned, LoadedModel, Scored, Wrapper
-from tasks.settings import RunSettings, usual_rate
+from tasks.job import FineTuningJob, Learned, LoadedModel
+from tasks.settings import RunSettings, bilstm_in, usual_rate
 from training import (
     agreement,
     compilation,
@@ -50,35 +50,6 @@ from training.settings import TrainingFlags, TrainingSettings
 _BY_HEART = 0.2
 
 
-class Work(NamedTuple):
-    """What the flags of a script ask for.
-
-    Attributes:
-        job: what the task reads, scores and writes.
-        wrapper: what else is learned from, such as answers; None: nothing.
-        calibrate: changes the weights that are kept, which have been scored,
-            and returns the scores that they have then; None: nothing does.
-    """
-
-    job: FineTuningJob
-    wrapper: Wrapper | None = None
-    calibrate: Callable[[LoadedModel, Scored], Scored] | None = None
-
-    @property
-    def usual_rate(self) -> tuple[float, str] | None:
-        """The rate where no flag gives it, and for what; None: its default."""
-        is_given = self.job.settings.is_rate_given
-        return None if is_given else usual_rate(self.job.source)
-
-    @property
-    def settings(self) -> RunSettings:
-        """The settings of the job, with the usual rate where none is given."""
-        settings = self.job.settings
-        if usual := self.usual_rate:
-            return dataclasses.replace(settings, learning_rate=usual[0])
-        return settings
-
-
 # Settings, and the model that a run starts from or uses -> what the flags of a
 # script describe.
 CreateWork = Callable[[RunSettings, Checkpoint], Work]
@@ -90,14 +61,13 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
     A sweep trains and scores each of its runs, and predicts and exports with
     the best one. Returns the exit status.
     """
-    check_flags(f)
     with contextlib.ExitStack() as stack:
         if f.do_train or ("calibrate" in f and f.calibrate):
             stack.enter_context(run_folder.locked(f.output_dir))
         folder = RunFolder.read(f.output_dir)
         settings = read_settings(f, folder)
-        if sweep := sweeps.read(f, script, folder):
-            run_sweep(settings, create_work, sweep)
+        if asks_for_sweep(f):
+            run_sweep(f, script, settings, create_work)
             if not settings.do_predict and not settings.do_export:
                 return 0
             settings = dataclasses.replace(
@@ -198,7 +168,7 @@ def identity_of(work: Work) -> Identity:
     --bert_config_file and --vocab_file a run is resumed without it.
     """
     job, wrapper = work.job, work.wrapper
-    settings, size = work.settings, bilstm.size_in(job.source.trained_for)
+    settings, size = work.settings, bilstm_in(job.source.trained_for)
     fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
@@ -537,9 +507,15 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
 
 
 def run_sweep(
-    settings: RunSettings, create_work: CreateWork, sweep: sweeps.Sweep
+    f: FlagValues,
+    script: str,
+    settings: RunSettings,
+    create_work: CreateWork,
 ) -> None:
     """Make every run of a sweep; copy the best one's model and results."""
+    from extras import sweeps
+
+    sweep = sweeps.read(f, script, settings.folder)
     if cluster.has_other_workers():
         raise UserError(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "

@@ -1,7 +1,7 @@
 """Activations that the backward pass computes again instead of keeping them.
 
 For less memory (Chen et al. 2016, arXiv:1604.06174). The choices of
-modeling.RECOMPUTE:
+--recompute:
 
     none       nothing: least time
     layers     each Transformer layer up to its last product: it keeps three

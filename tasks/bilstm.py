@@ -6,17 +6,10 @@ layers of a frozen encoder, as table 7 does. Letters in shapes are those of
 modeling.py, and U: units of one direction.
 """
 
-import zlib
-from typing import NamedTuple
-
 from base import machine
-from base.errors import UserError, counted
 
 import tensorflow as tf
-from absl import logging
 
-from checkpoints.model import Checkpoint
-from checkpoints.trained_for import TrainedFor
 from modeling import (
     LEFT_TO_RIGHT,
     PLAIN,
@@ -25,111 +18,10 @@ from modeling import (
     Seed,
     class_vectors,
 )
-from ops import elementwise, recurrence
+from ops import recurrence
 from ops.elementwise import add_bias, shape_of
-
-# --- Size --------------------------------------------------------------------
-
-
-class BiLstmSize(NamedTuple):
-    """The size of a BiLSTM; fields are flags and keys of bert_config.json.
-
-    Attributes:
-        bilstm_layers: 0: there is no BiLSTM.
-        bilstm_units: width of each direction; the output has twice as many.
-    """
-
-    bilstm_layers: int = 0
-    bilstm_units: int = 0
-
-    def __str__(self) -> str:
-        """Return the size of a BiLSTM in words, for messages."""
-        layers = counted(self.bilstm_layers, "layer")
-        return f"a BiLSTM of {layers} of {self.bilstm_units} units"
-
-
-NO_BILSTM = BiLstmSize()
-MAX_LAYERS = 100
-
-
-def size_in(trained_for: TrainedFor) -> BiLstmSize:
-    """Return the size in the configuration of a fine-tuned model.
-
-    Raises:
-        UserError: it has layers without units, or units without layers, or too
-            many layers.
-    """
-    layers, units = trained_for.bilstm_layers, trained_for.bilstm_units
-    if bool(layers) != bool(units) or (layers or 0) > MAX_LAYERS:
-        raise UserError(
-            "bert config: bilstm_layers and bilstm_units must be whole "
-            f"numbers of at least 1, and at most {MAX_LAYERS} layers, found "
-            f"{layers!r} and {units!r}"
-        )
-    return BiLstmSize(layers or 0, units or 0)
-
-
-def choose_size(
-    given: BiLstmSize | None, checkpoint: Checkpoint, is_training: bool
-) -> BiLstmSize:
-    """Return the size of the BiLSTM of a command.
-
-    A model that is used as it is keeps the BiLSTM it was fine-tuned with. A
-    model that is trained has the one that flags give, or none without flags.
-
-    Raises:
-        UserError: the flags contradict the model.
-    """
-    found, prefix = size_in(checkpoint.trained_for), checkpoint.prefix
-    if given is None and not is_training:
-        return found
-    given = given or NO_BILSTM
-    # If training was interrupted, output_dir has no configuration, and that of
-    # init_checkpoint has no BiLSTM. Then the flags describe the model.
-    if not found.bilstm_layers:
-        return given
-    if is_training and not given.bilstm_layers:
-        logging.warning(
-            "%s has %s, which is left out: give --bilstm_layers=%d "
-            "--bilstm_units=%d to train it further",
-            prefix,
-            found,
-            *found,
-        )
-        return given
-    if given != found:
-        raise UserError(
-            f"--bilstm_layers={given.bilstm_layers} "
-            f"--bilstm_units={given.bilstm_units}, but {prefix} was fine-tuned "
-            f"with {found}: "
-            + ("give these numbers" if is_training else "leave the flags out")
-        )
-    if is_training:
-        logging.info("Training continues with %s, from %s", found, prefix)
-    return given
-
-
-# --- Model -------------------------------------------------------------------
-
-# The original's classifier has this number in its code: hidden_dropout_prob of
-# the configuration is the encoder's alone.
-_CLASSIFIER_DROPOUT = 0.1
-
-
-def head_dropout(
-    x: tf.Tensor, seed: Seed, name: str, compute: Compute = PLAIN
-) -> tf.Tensor:
-    """Return x with a classifier's dropout; `name` names its random stream."""
-    if seed is None:
-        return x
-    seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
-    return elementwise.apply(
-        elementwise.dropout,
-        x,
-        seed,
-        fuse=compute.fuse,
-        rate=_CLASSIFIER_DROPOUT,
-    )
+from tasks.settings import BiLstmSize
+from training.task_model import head_dropout
 
 
 class Direction(Layer):

@@ -17,9 +17,9 @@ from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import SCORES_NAME, RunFolder, differing
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
-from tasks import bilstm, long_texts, registry
+from tasks import long_texts, registry
 from tasks.job import FineTuningJob
-from tasks.settings import RunSettings
+from tasks.settings import RunSettings, choose_bilstm
 from training import layers
 from training.task_model import TaskModel
 
@@ -97,7 +97,7 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
             own_long,
         )
     _ = checkpoint.tokenizer  # reports what is missing before hours of work
-    size = bilstm.choose_size(settings.bilstm, checkpoint, is_training)
+    size = choose_bilstm(settings.bilstm, checkpoint, is_training)
     return checkpoint.changed(
         max_seq_length=length,
         long_texts=long if long != LongTexts() else None,

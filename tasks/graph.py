@@ -13,8 +13,6 @@ from collections.abc import Callable, Collection, Mapping
 import tensorflow as tf
 
 import modeling
-from ops import recurrence
-from tasks import graph_tokenizer
 from tasks.rows import INPUT_NAMES
 from tasks.task import Task
 from training.task_model import TaskModel
@@ -51,8 +49,10 @@ class TaskGraph(tf.Module):
         self.max_seq_length = task.checkpoint.max_seq_length
 
     @functools.cached_property
-    def tokenizer(self) -> graph_tokenizer.Tokenizer:
+    def tokenizer(self) -> tf.Module:
         """The tokenizer; its tables are made when texts are first read."""
+        from tasks import graph_tokenizer
+
         checkpoint = self.task.checkpoint
         # Outside of the graph that asks for them, since others share them.
         with tf.init_scope():
@@ -85,6 +85,8 @@ class TaskGraph(tf.Module):
         It takes input_ids, input_mask and segment_ids, int32 [n, S], and gives
         `numbers`, but those that are left out.
         """
+
+        from ops import recurrence
 
         def numbers(
             input_ids: tf.Tensor, input_mask: tf.Tensor, segment_ids: tf.Tensor

@@ -6,12 +6,11 @@ import tensorflow as tf
 from modeling import BertConfig, BertOutput, Seed
 from ops.elementwise import shape_of
 from records.streaming import Batch
-from tasks import bilstm
-from tasks.bilstm import NO_BILSTM, BiLstm, BiLstmSize
 from tasks.rows import INPUT_NAMES
+from tasks.settings import NO_BILSTM, BiLstmSize, bilstm_in
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
-from training.task_model import TaskModel, project
+from training.task_model import TaskModel, head_dropout, project
 
 # The original's classifier has this number in its code: initializer_range of
 # the configuration is the encoder's alone.
@@ -43,6 +42,8 @@ class HeadModel(TaskModel):
         width = inputs or config.hidden_size
         self.bilstm = None
         if bilstm_size.bilstm_layers:
+            from tasks.bilstm import BiLstm
+
             self.bilstm = BiLstm(bilstm_size, width)
             self.bilstm.build()
             width = 2 * bilstm_size.bilstm_units
@@ -51,7 +52,7 @@ class HeadModel(TaskModel):
     @classmethod
     def for_task(cls, task: Task, dtype: str) -> "HeadModel":
         """Return a new model of a task without labels: with one output."""
-        size = bilstm.size_in(task.checkpoint.trained_for)
+        size = bilstm_in(task.checkpoint.trained_for)
         return cls(task.checkpoint.config, 1, dtype, size)
 
     def create_head(self, num_outputs: int, width: int) -> None:
@@ -94,12 +95,14 @@ class HeadModel(TaskModel):
         """
         if self.bilstm is None:
             return self.dropout(output.pooled_output, seed)
+        from tasks.bilstm import final_states
+
         x = self.token_vectors(output, features, seed)
-        return bilstm.final_states(x, features["input_mask"])
+        return final_states(x, features["input_mask"])
 
     def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return x after the dropout of a head; that of a BiLSTM is inside."""
-        return bilstm.head_dropout(x, seed, "classifier/dropout", self.compute)
+        return head_dropout(x, seed, "classifier/dropout", self.compute)
 
 
 def in_rows(

@@ -35,9 +35,9 @@ from checkpoints.model import Checkpoint
 from checkpoints.trained_for import HEAD_TAIL, TAIL, TrainedFor
 from records import cache as record_cache
 from records import in_memory, tfrecord
-from tasks import bilstm, graph, predict, registry, rows
+from tasks import graph, predict, registry, rows
 from tasks.rows import Record
-from tasks.settings import RunSettings
+from tasks.settings import RunSettings, bilstm_in
 from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
@@ -412,7 +412,7 @@ class FineTuningJob(abc.ABC):
 
     def row_cost(self) -> memory.RowCost:
         """Return the sizes that the memory of a row of a batch depends on."""
-        layers, units = bilstm.size_in(self.source.trained_for)
+        layers, units = bilstm_in(self.source.trained_for)
         # Per unit of both directions: inputs of the gates, gates, h and c.
         return memory.RowCost(
             encoded=self.group,

@@ -11,10 +11,10 @@ import scripts
 from corpora import VOCAB_FILE
 
 import modeling
+from tools.accelerators.rows import Program
 from tools.accelerators.steps import (
     KINDS,
     VOCAB_SIZE,
-    Program,
 )
 from tools.benchmarks import measuring, steps
 from tools.benchmarks import text as benchmarks_text

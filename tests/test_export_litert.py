@@ -18,7 +18,7 @@ from marks import nightly
 
 from serving.litert.model import LiteRtModel
 from tasks import loading, predict
-from tasks.bilstm import BiLstmSize
+from tasks.settings import BiLstmSize
 from tasks.task import Input, Place
 
 pytest.importorskip("ai_edge_litert")

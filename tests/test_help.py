@@ -68,3 +68,29 @@ def test_help_shows_the_flags_that_the_docstring_names():
     main = {"--input_file:", "--output_file:", "--output:", "--vocab_size:"}
     assert shown("--help") == main | {"--[no]do_lower_case:"}
     assert shown("--helpfull") > shown("--help") | {"--num_workers:"}
+
+
+# Scripts that run without flags -> an argument that they refuse.
+REFUSED = {
+    "tools.benchmark": "--parts=reader",
+    "tools.demo": "--work_dir=",
+    "tools.gpus": "one",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*SCRIPTS, "tools.gpus"])
+def test_flags_are_explained_and_checked_without_tensorflow(name):
+    """Importing it takes seconds, and 700 MB."""
+    code = (
+        "import runpy, sys; sys.modules |= dict.fromkeys(['tensorflow', "
+        f"'keras']); runpy.run_module({name!r}, None, '__main__', True)"
+    )
+    ends = []
+    for given in ("--help", "--mistyped", REFUSED.get(name)):
+        command = [sys.executable, "-c", code, *filter(None, [given])]
+        ended = subprocess.run(
+            command, cwd=ROOT, capture_output=True, text=True
+        )
+        ends.append((ended.returncode, ended.stderr.partition(":")[0]))
+    assert ends == [(0, ""), (1, "ERROR"), (1, "ERROR")]

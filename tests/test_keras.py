@@ -32,9 +32,9 @@ import tokenization
 from checkpoints import weight_files
 from checkpoints.checkpoint import Loaded, open_checkpoint, write_model
 from modeling import BertConfig, BertModel
-from tasks import bilstm, graph_tokenizer
+from tasks import graph_tokenizer
 from tasks.classifier import model as classifier_model
-from training import train_step
+from training import task_model, train_step
 from training.compilation import Compilation
 from training.keras_optimizer import AdamWeightDecay, Schedule
 from training.settings import TrainingSettings
@@ -383,7 +383,7 @@ def transposed(path: str, value: np.ndarray) -> tuple[str, np.ndarray]:
 @pytest.mark.slow
 @pytest.mark.parametrize("bias_correction", [False, nightly(True)])
 def test_ten_steps_are_those_of_run_classifier(monkeypatch, bias_correction):
-    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(task_model, "HEAD_DROPOUT", 0.0)
     settings = TrainingSettings(
         "",
         num_train_steps=10,

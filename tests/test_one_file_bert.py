@@ -23,7 +23,7 @@ from tiny import NO_DROPOUT, assert_same, weights_of
 from checkpoints import weight_files
 from modeling import BertConfig
 from pretraining.model import BertForPreTraining
-from tasks import bilstm
+from training import task_model
 
 TINY = {
     "hidden_size": 16,
@@ -182,7 +182,7 @@ def write_model(folder: Path, model: Bert) -> None:
 @pytest.mark.nightly
 def test_fine_tuning_of_twenty_steps(tmp_path, monkeypatch):
     """run_classifier.py ends with the same weights, head included."""
-    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(task_model, "HEAD_DROPOUT", 0.0)
     words = ["good", "bad", "film", "book", "##s", "the"]
     vocab = {token: i for i, token in enumerate([*tiny.SPECIAL, *words])}
     (tmp_path / "vocab.txt").write_text("\n".join(vocab) + "\n")

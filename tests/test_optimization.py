@@ -12,8 +12,8 @@ import tensorflow as tf
 
 import optimization
 from optimization import create_schedule
-from tasks.bilstm import BiLstmSize
 from tasks.ner.model import BertForTokenClassification
+from tasks.settings import BiLstmSize
 
 # --- The original's numbers --------------------------------------------------
 

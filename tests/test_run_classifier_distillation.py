@@ -30,9 +30,9 @@ from prediction_runs import (
 
 from checkpoints import weight_files
 from extras.distillation import students
-from extras.distillation.answers import DistillationFlags
 from extras.distillation.classes import ClassifierDistillation
 from tasks.classifier import model as classifier_model
+from tasks.settings import DistillationFlags
 from training.objective import Objective
 
 run_classifier = scripts.load("run_classifier")

@@ -13,6 +13,8 @@ import tiny
 from marks import nightly
 from squad_runs import flags_for, read, squad, write, write_data
 
+from tasks.squad.job import SquadJob
+
 run_squad = scripts.load("run_squad")
 
 
@@ -228,7 +230,7 @@ def test_another_version_of_squad_gives_a_warning(
 @pytest.mark.nightly
 def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
     """Without --do_eval too: files, scores, logits and the threshold."""
-    evaluate = run_squad.SquadJob.evaluate
+    evaluate = SquadJob.evaluate
     given = iter([50.0, 70.0, 60.0, 55.0])
 
     def pretend(job, loaded):
@@ -236,7 +238,7 @@ def test_all_files_are_of_the_best_weights(folder, tmp_path, monkeypatch):
         changed = {"tuned_f1": next(given, 0.0)}
         return scored._replace(results=scored.results | changed)
 
-    monkeypatch.setattr(run_squad.SquadJob, "evaluate", pretend)
+    monkeypatch.setattr(SquadJob, "evaluate", pretend)
     flags = flags_for(folder, tmp_path, "2", eval_steps=9, num_train_epochs=1)
     flags |= {"do_eval": False, "tune_null_threshold": True}
     assert scripts.run(run_squad, **flags) == 0

@@ -14,7 +14,7 @@ from swag_runs import CONFIG, VOCAB, flags_for, questions, write_data
 from tiny import weights_of
 
 from modeling import BertConfig
-from tasks import bilstm
+from training import task_model
 
 run_swag = scripts.load("run_swag")
 convert_checkpoint = scripts.load("convert_checkpoint")
@@ -122,11 +122,11 @@ def test_devices_and_micro_batches_keep_questions_whole(
     folder = tiny.write_model(tmp_path / "model", config, VOCAB)
     flags = flags_for(folder, data_dir, tmp_path / "whole", do_eval=False)
     flags["num_train_epochs"] = 0.3
-    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(task_model, "HEAD_DROPOUT", 0.0)
     scripts.run(run_swag, **flags)
     flags["output_dir"] = str(tmp_path / "split")
     flags["gradient_accumulation_steps"] = 2  # on each of two devices
-    no_dropout = "from tasks import bilstm; bilstm._CLASSIFIER_DROPOUT = 0.0"
+    no_dropout = "from training import task_model as m; m.HEAD_DROPOUT = 0.0"
     two_devices.run("run_swag", no_dropout, **flags)
     start, found, whole = (
         weights_of(tmp_path / run / "bert_model.ckpt")

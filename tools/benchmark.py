@@ -18,25 +18,24 @@ import dataclasses
 import json
 from collections.abc import Iterator
 
-from base import interrupts, script
+from base import interrupts, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
-import tensorflow as tf
 from absl import flags
 
-import modeling
-import optimization
-from pretraining import objectives
+from ops.choices import DTYPES, NAMED_SIZES, OBJECTIVES, OPTIMIZERS
 from tools import machine
-from tools.accelerators.steps import Program
-from tools.benchmarks import measuring, steps
-from tools.benchmarks import serving as benchmarks_serving
-from tools.benchmarks import text as benchmarks_text
+from tools.accelerators.rows import Program
+from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
-from training import devices
+from tools.benchmarks.serving_programs import SERVERS
 
 FLAGS = flags.FLAGS
+
+# Large models get the batch that fits into the memory of a small machine.
+BATCH_SIZES = {"base": 8, "large": 2}
+DEFAULT_BATCH_SIZE = 32
 
 PARTS = ("train", "tokenizer", "generator", "reader", "serving")
 
@@ -49,7 +48,7 @@ class Flags:
     """What to measure."""
 
     sizes: tuple[str, ...] = flag(
-        ("tiny", "mini", "base"), choices=modeling.NAMED_SIZES, required=True
+        ("tiny", "mini", "base"), choices=NAMED_SIZES, required=True
     )
     """Sizes of the models whose training step is timed."""
 
@@ -63,16 +62,16 @@ class Flags:
     repeats: int = flag(10, low=2)
     """How often a training step or a served request is timed."""
 
-    dtype: str = flag("float32", choices=list(modeling.DTYPES))
+    dtype: str = flag("float32", choices=list(DTYPES))
     """Type of the matrix products."""
 
     jit_compile: bool = flag(True)
     """Compile the training step with XLA."""
 
-    objective: str = flag(objectives.DEFAULT, choices=objectives.OBJECTIVES)
+    objective: str = flag(OBJECTIVES[0], choices=OBJECTIVES)
     """For --parts=train: the objective of run_pretraining.py."""
 
-    optimizer: str = flag("adamw", choices=optimization.OPTIMIZERS)
+    optimizer: str = flag("adamw", choices=OPTIMIZERS)
     """For --parts=train: the optimizer."""
 
     input_file: str | None = flag()
@@ -81,12 +80,12 @@ class Flags:
     vocab_file: str | None = flag()
     """Vocabulary of the text; default: one that is learned from it."""
 
-    serving_size: str = flag("base", choices=list(modeling.NAMED_SIZES))
+    serving_size: str = flag("base", choices=list(NAMED_SIZES))
     """For --parts=serving: the size of the model."""
 
     servers: tuple[str, ...] = flag(
         ("savedmodel",),
-        choices=list(benchmarks_serving.SERVERS),
+        choices=list(SERVERS),
         required=True,
     )
     """For --parts=serving: what to compare, any of {choices}."""
@@ -99,8 +98,8 @@ class Flags:
 define(
     Flags,
     words={
-        "batch_sizes": f"{steps.DEFAULT_BATCH_SIZE}, "
-        + ", ".join(f"for {n} {rows}" for n, rows in steps.BATCH_SIZES.items()),
+        "batch_sizes": f"{DEFAULT_BATCH_SIZE}, "
+        + ", ".join(f"for {n} {rows}" for n, rows in BATCH_SIZES.items()),
     },
 )
 
@@ -109,6 +108,11 @@ def main(_: list[str]) -> None:
     """Measure; print the table and the JSON object."""
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")
+    with startup.importing():
+        import tensorflow as tf
+
+        from tools.benchmarks.steps import VOCAB_SIZE
+        from training import devices
     devices.avoid_broken_products(FLAGS.dtype)
     # Otherwise TensorFlow takes all memory of a GPU, and other processes have
     # none.
@@ -118,7 +122,7 @@ def main(_: list[str]) -> None:
     found = machine.describe() | {"GPUs": ", ".join(gpus) or "none"}
     print(", ".join(f"{name}: {value}" for name, value in found.items()))
     print(
-        f"vocabulary {steps.VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
+        f"vocabulary {VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
     )
     print("| what | measured | |\n|---|---:|---|", flush=True)
@@ -140,6 +144,9 @@ def main(_: list[str]) -> None:
 
 def text_rows() -> Iterator[Row]:
     """Measure the parts that need text and a vocabulary; yield their rows."""
+    from tools.benchmarks import serving as benchmarks_serving
+    from tools.benchmarks import text as benchmarks_text
+
     with benchmarks_text.prepared_text(
         FLAGS.input_file, FLAGS.vocab_file
     ) as found:
@@ -163,6 +170,8 @@ def text_rows() -> Iterator[Row]:
 
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
+    from tools.benchmarks import steps
+
     peak = measuring.matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", {"flops": peak})
     # Training last: a process that has trained is slower at everything else.
@@ -175,7 +184,7 @@ def rows() -> Iterator[Row]:
                 for size in FLAGS.sizes
                 for length in FLAGS.lengths
                 for rows in FLAGS.batch_sizes
-                or [steps.BATCH_SIZES.get(size, steps.DEFAULT_BATCH_SIZE)]
+                or [BATCH_SIZES.get(size, DEFAULT_BATCH_SIZE)]
             ],
             FLAGS.repeats,
             FLAGS.jit_compile,

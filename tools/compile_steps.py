@@ -29,14 +29,13 @@ from base import interrupts, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
-import tensorflow as tf
 from absl import flags
 
-import modeling
-from tools.accelerators import compiler, rows, steps
+from ops.choices import DTYPES, NAMED_SIZES
+from tools.accelerators import compiler, rows
+from tools.accelerators.rows import Program
 from tools.benchmarks.measuring import Row
 from tools.json_process import JsonProcess
-from training import memory
 from training.settings import AUTO
 
 FLAGS = flags.FLAGS
@@ -50,10 +49,10 @@ class Flags:
     """A Python interpreter that has jax and libtpu; for GPUs also jax's
     packages for CUDA."""
 
-    steps: tuple[str, ...] = flag(("mlm_nsp",), choices=steps.KINDS)
+    steps: tuple[str, ...] = flag(("mlm_nsp",), choices=rows.KINDS)
     """Steps to compile: any of {choices}."""
 
-    sizes: tuple[str, ...] = flag(("tiny",), choices=modeling.NAMED_SIZES)
+    sizes: tuple[str, ...] = flag(("tiny",), choices=NAMED_SIZES)
     """Sizes of the model: any of {choices}."""
 
     lengths: tuple[int, ...] = flag((128,), 8, 512)
@@ -65,7 +64,7 @@ class Flags:
     devices: tuple[str, ...] = flag(("v5e",), choices=compiler.DEVICES)
     """Devices to compile for: any of {choices}."""
 
-    dtype: str = flag(AUTO, choices=(AUTO, *modeling.DTYPES))
+    dtype: str = flag(AUTO, choices=(AUTO, *DTYPES))
     """Type of the matrix products; auto: the type that training chooses on the
     device."""
 
@@ -90,6 +89,11 @@ def main(_: list[str]) -> int:
             raise UserError(
                 f"--tokens={FLAGS.tokens}: less than 4 sequences of {length}"
             )
+    with startup.importing():
+        import tensorflow as tf
+
+        from tools.accelerators import steps
+        from training import memory
     kept = rows.read(FLAGS.rows_file) if FLAGS.rows_file else []
     jobs = list(map(rows.job, kept)) if FLAGS.again else _jobs()
     name = f"--accelerator_python={FLAGS.accelerator_python}"
@@ -109,14 +113,14 @@ def main(_: list[str]) -> int:
             new.append({**row, "versions": versions})
             if FLAGS.rows_file:
                 rows.write(FLAGS.rows_file, rows.merged(kept, new))
-            if sizes := rows.sizes(row):
+            if sizes := steps.sizes(row):
                 found["estimate"] = memory.total_bytes(sizes)
             print(_line(program, device, found), flush=True)
     print("\n" + json.dumps(new))
     return 1 if any("error" in row for row in new) else 0
 
 
-def _jobs() -> Iterator[tuple[steps.Program, str]]:
+def _jobs() -> Iterator[tuple[Program, str]]:
     """Yield (program, device); the devices of one program follow each other."""
     for step, size, length, device in itertools.product(
         FLAGS.steps, FLAGS.sizes, FLAGS.lengths, FLAGS.devices
@@ -125,10 +129,10 @@ def _jobs() -> Iterator[tuple[steps.Program, str]]:
         if dtype == AUTO:
             dtype = compiler.dtype_for(device)
         sizes = (step, size, length, FLAGS.tokens // length, dtype)
-        yield steps.Program(*sizes, int(FLAGS.replicas)), device
+        yield Program(*sizes, int(FLAGS.replicas)), device
 
 
-def _line(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
+def _line(program: Program, device: str, found: dict[str, Any]) -> Row:
     """Return a line of the table, or why the step does not compile."""
     replicas = f"{program.replicas} x " if program.replicas > 1 else ""
     name = (
@@ -141,13 +145,15 @@ def _line(program: steps.Program, device: str, found: dict[str, Any]) -> Row:
 
 
 def compiled(
-    jobs: Iterable[tuple[steps.Program, str]], other: JsonProcess
-) -> Iterator[tuple[steps.Program, str, dict[str, Any]]]:
+    jobs: Iterable[tuple[Program, str]], other: JsonProcess
+) -> Iterator[tuple[Program, str, dict[str, Any]]]:
     """Yield program, device and what a process of compiler.py answers.
 
     The answer has its figures and the numbers of `steps.lower`, or "error", the
     reason. A program is lowered once for the devices that follow each other.
     """
+    from tools.accelerators import steps
+
     spawn = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "program"

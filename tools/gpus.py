@@ -8,14 +8,15 @@ The exit status is 1 if there is none.
 import os
 import subprocess
 
-from base import script
+from base import script, startup
 from base.errors import UserError
-
-import tensorflow as tf
 
 
 def main(_: list[str]) -> None:
     """Print a line for each GPU."""
+    with startup.importing():
+        import tensorflow as tf
+
     found = tf.config.list_physical_devices("GPU")
     if not found:
         raise UserError(f"TensorFlow sees no GPU: {_reason()}")
@@ -44,6 +45,8 @@ def _reason() -> str:
     if listed.returncode or not listed.stdout.strip():
         said = (listed.stderr or listed.stdout).strip()
         return f"NVIDIA's driver sees none: nvidia-smi says {said!r}"
+    import tensorflow as tf
+
     if not tf.test.is_built_with_cuda():
         return "this TensorFlow has no CUDA: make gpu installs one that has"
     return (

@@ -16,21 +16,20 @@ import dataclasses
 import os
 import threading
 import webbrowser
+from typing import TYPE_CHECKING
 
-from base import logs, script
+from base import logs, script, startup
 from base.errors import UserError
 from base.flags import define, flag, read
 
 from absl import flags, logging
 
-from checkpoints.checkpoint import open_checkpoint
 from serving import flags as prediction_flags
-from serving.search import build
-from tasks import loading
 from tasks.embeddings.task import Prompts, with_prompts
-from tools.page import site, tabs
-from tools.page.models import PageModel
 from training.flags import ModelFlags
+
+if TYPE_CHECKING:
+    from tools.page.models import PageModel
 
 FLAGS = flags.FLAGS
 
@@ -65,6 +64,8 @@ define(Flags)
 
 def main(_: list[str]) -> None:
     """Serve the page until Ctrl-C."""
+    with startup.importing():
+        from tools.page import site, tabs
     if not site.is_local(FLAGS.host):
         logging.warning(
             "--host=%s: everybody who reaches this address can use the page "
@@ -92,8 +93,12 @@ def main(_: list[str]) -> None:
 # --- Steps -------------------------------------------------------------------
 
 
-def load_models() -> list[PageModel]:
+def load_models() -> "list[PageModel]":
     """Return the models of --init_checkpoint."""
+    from checkpoints.checkpoint import open_checkpoint
+    from tasks import loading
+    from tools.page.models import PageModel
+
     options = prediction_flags.model_options(FLAGS)
     models = []
     for path in map(str.strip, FLAGS.init_checkpoint.split(",")):
@@ -114,12 +119,14 @@ def load_models() -> list[PageModel]:
     return models
 
 
-def open_index(models: list[PageModel]) -> None:
+def open_index(models: "list[PageModel]") -> None:
     """Let each model that --index was built with search in it.
 
     Raises:
         UserError: it was built with none of them, or is not complete.
     """
+    from serving.search import build
+
     problems = []
     for model in models:
         task = build.task_for(model.vector_settings, "document")

@@ -21,18 +21,14 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from base import file_system, logs, machine, script
+from base import file_system, logs, machine, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
 import numpy as np
-import tensorflow as tf
 from absl import flags
 
-from checkpoints import weight_files
 from checkpoints.run_folder import IF_KNOWN, Identity, RunFolder
-from checkpoints.training_state import TRAINING_NAME
-from training.hooks import ledger
 
 FLAGS = flags.FLAGS
 
@@ -64,6 +60,8 @@ Line = Mapping[str, Any]
 
 def main(_: list[str]) -> int:
     """Repeat the steps and compare; return the exit status."""
+    with startup.importing():
+        from training.hooks import ledger
     run, lines = RunFolder.read(FLAGS.output_dir), ledger.read(FLAGS.output_dir)
     first, last = find_steps(run, lines)
     begin = find_command(lines, first, last)
@@ -90,6 +88,9 @@ def find_steps(run: RunFolder, lines: Sequence[Line]) -> tuple[int, int]:
     Raises:
         UserError: there is no ledger, or no checkpoint or line of a step.
     """
+    from checkpoints import weight_files
+    from training.hooks import ledger
+
     if not lines:
         raise UserError(
             f"--output_dir={FLAGS.output_dir} has no {ledger.NAME}: train with "
@@ -152,6 +153,11 @@ def copy_state(
     the ledger to say. Of the ledger the steps until the last one are copied, as
     the clock chose some of them; the run has lines there again.
     """
+    import tensorflow as tf
+
+    from checkpoints.training_state import TRAINING_NAME
+    from training.hooks import ledger
+
     os.makedirs(folder)
     if run.fixed:
         fixed = {n: v for n, v in run.fixed.items() if n not in IF_KNOWN}
@@ -167,8 +173,7 @@ def copy_state(
     if not step:
         return
     name = f"{TRAINING_NAME}-{step}"
-    pattern = os.path.join(FLAGS.output_dir, f"{name}.*")
-    for path in tf.io.gfile.glob(pattern):
+    for path in tf.io.gfile.glob(os.path.join(FLAGS.output_dir, f"{name}.*")):
         tf.io.gfile.copy(path, os.path.join(folder, os.path.basename(path)))
     file_system.write_text(
         os.path.join(folder, "checkpoint"), f'model_checkpoint_path: "{name}"\n'
@@ -181,6 +186,8 @@ def repeat(run: RunFolder, begin: Line, folder: str, last: int) -> None:
     Raises:
         UserError: the command ends before that.
     """
+    from training.hooks import ledger
+
     program, *own = begin["command"]
     own = [word for word in own if not _LEFT_OUT.fullmatch(word)]
     # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
@@ -247,11 +254,14 @@ def compare(
 
 def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
     """Yield how far the variables of both checkpoints of a step are apart."""
+    from checkpoints import weight_files
+    from checkpoints.training_state import TRAINING_NAME
+
     prefixes = [
         os.path.join(folder, f"{TRAINING_NAME}-{step}")
         for folder in (FLAGS.output_dir, replay)
     ]
-    if not all(tf.io.gfile.exists(f"{prefix}.index") for prefix in prefixes):
+    if not all(file_system.exists(f"{prefix}.index") for prefix in prefixes):
         return
     readers = [weight_files.Reader(prefix) for prefix in prefixes]
     apart = {}

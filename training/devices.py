@@ -1,6 +1,5 @@
 """Choose the devices of a run."""
 
-import dataclasses
 import os
 import signal
 import subprocess
@@ -8,36 +7,11 @@ import sys
 
 from base import cluster, machine
 from base.errors import UserError
-from base.flags import flag
 
 import tensorflow as tf
 from absl import logging
 
-
-@dataclasses.dataclass(frozen=True)
-class DeviceChoice:
-    """The devices a command asks for: the original's TPU flags."""
-
-    use_tpu: bool = flag(False)
-    """Run on a TPU."""
-
-    tpu_name: str | None = flag()
-    """Name or grpc:// address of the TPU."""
-
-    tpu_zone: str | None = flag()
-    """Zone of the TPU, if not this machine's."""
-
-    gcp_project: str | None = flag()
-    """Project of the TPU, if not this machine's."""
-
-    master: str | None = flag()
-    """Address of the TPU, if it has no name."""
-
-    num_tpu_cores: int = flag(8, low=1)
-    """Expected number of cores of the TPU."""
-
-    # Types other than float32 need a check of the processor.
-    dtype: str = "float32"
+from training.settings import DeviceChoice
 
 
 def is_tpu(strategy: tf.distribute.Strategy) -> bool:

@@ -6,7 +6,6 @@ from base.flags import flag
 
 from absl.flags import FlagValues
 
-from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
 
 
@@ -34,6 +33,8 @@ class ModelFlags:
 
 def open_init_checkpoint(f: FlagValues) -> Checkpoint:
     """Return the checkpoint that the flags of ModelFlags describe."""
+    from checkpoints.checkpoint import open_checkpoint  # TensorFlow
+
     return open_checkpoint(
         f.init_checkpoint, f.bert_config_file, f.vocab_file, f.do_lower_case
     )

@@ -1,4 +1,4 @@
-"""The settings of a training run: steps, batch, optimizer, checkpoints."""
+"""The settings of a training run, which are its flags, and its devices."""
 
 import dataclasses
 import os
@@ -7,9 +7,8 @@ from typing import Any
 from base import flags
 from base.flags import flag
 
-import modeling
-import optimization
 from checkpoints import published
+from ops.choices import DTYPES, OPTIMIZERS
 
 AUTO = "auto"  # --dtype: the type that is fast on this machine
 
@@ -38,6 +37,32 @@ def scalar_steps(log_steps: int, last_step: int) -> int:
 
 
 @dataclasses.dataclass(frozen=True)
+class DeviceChoice:
+    """The devices a command asks for: the original's TPU flags."""
+
+    use_tpu: bool = flag(False)
+    """Run on a TPU."""
+
+    tpu_name: str | None = flag()
+    """Name or grpc:// address of the TPU."""
+
+    tpu_zone: str | None = flag()
+    """Zone of the TPU, if not this machine's."""
+
+    gcp_project: str | None = flag()
+    """Project of the TPU, if not this machine's."""
+
+    master: str | None = flag()
+    """Address of the TPU, if it has no name."""
+
+    num_tpu_cores: int = flag(8, low=1)
+    """Expected number of cores of the TPU."""
+
+    # Types other than float32 need a check of the processor.
+    dtype: str = "float32"
+
+
+@dataclasses.dataclass(frozen=True)
 class TrainingFlags:
     """How a model is trained, but for how long; the original's defaults."""
 
@@ -53,9 +78,7 @@ class TrainingFlags:
     learning_rate: float = flag(5e-5, low=0, resumed="results")
     """Peak learning rate.{usual_rate}"""
 
-    optimizer: str = flag(
-        "adamw", choices=("adamw", "lamb", "muon"), resumed="fixed"
-    )
+    optimizer: str = flag("adamw", choices=OPTIMIZERS, resumed="fixed")
     """Optimizer. adamw: the original's Adam with decoupled weight decay; lamb:
     the same with a trust ratio per variable, for very large batches; muon: the
     kernels of the encoder's layers by Muon, everything else by adamw, which
@@ -88,7 +111,7 @@ class TrainingFlags:
     """Correct Adam's moments for starting at zero. {why_bias_correction}"""
 
     schedule: str = flag(
-        "linear", choices=optimization.SCHEDULES, resumed="results"
+        "linear", choices=("linear", "cosine", "wsd"), resumed="results"
     )
     """How the learning rate falls after the warm-up. linear: to 0 at the last
     step, as in the original; cosine: to 0 in half a wave; wsd: it stays at its
@@ -131,9 +154,7 @@ class TrainingFlags:
     of them and gives the numbers of the whole batch, except that each
     micro-batch draws its own dropout."""
 
-    dtype: str = flag(
-        "float32", choices=(*modeling.DTYPES, AUTO), resumed="execution"
-    )
+    dtype: str = flag("float32", choices=(*DTYPES, AUTO), resumed="execution")
     """Type of the matrix products; weights, norms, softmax and losses stay
     float32. bfloat16 is for TPUs, GPUs of compute capability 8 and more, and
     CPUs with avx512_bf16 or AMX; float16 for GPUs of compute capability 7.
@@ -156,7 +177,7 @@ class TrainingFlags:
     """Compile with XLA: the whole step on GPUs, its elementwise operations and
     the update on CPUs."""
 
-    recompute: str = flag("none", choices=modeling.RECOMPUTE)
+    recompute: str = flag("none", choices=("none", "layers", "attention"))
     """Activations of the encoder that the backward pass computes again instead
     of keeping them. layers: all within a layer, which needs a fraction of the
     memory and 14% to 20% more time on a CPU; attention: the scores and
@@ -272,6 +293,8 @@ class TrainingSettings(TrainingFlags):
         """The step from which the rate of schedule=wsd falls; None: linear."""
         if self.schedule != "wsd":
             return None
+        import optimization  # TensorFlow
+
         return optimization.cooldown_start(
             self.num_train_steps, self.cooldown_proportion
         )

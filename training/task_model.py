@@ -4,12 +4,14 @@ modeling.py explains the letters in shapes.
 """
 
 import copy
+import zlib
 from typing import Any, NamedTuple
 
 import keras
 import tensorflow as tf
 
 from modeling import PLAIN, BertConfig, BertModel, Compute, Layer, Seed
+from ops import elementwise
 from ops.windows import Windowing
 
 
@@ -123,6 +125,27 @@ def project(x: tf.Tensor, weights: Any, bias: Any) -> tf.Tensor:
     logits = tf.matmul(x, tf.cast(weights, x.dtype), transpose_b=True)
     # The softmax needs more digits than a 16-bit type has.
     return tf.cast(logits, tf.float32) + bias  # [..., K]
+
+
+# The original's classifier has this number in its code: hidden_dropout_prob of
+# the configuration is the encoder's alone.
+HEAD_DROPOUT = 0.1
+
+
+def head_dropout(
+    x: tf.Tensor, seed: Seed, name: str, compute: Compute = PLAIN
+) -> tf.Tensor:
+    """Return x with a classifier's dropout; `name` names its random stream."""
+    if seed is None:
+        return x
+    seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
+    return elementwise.apply(
+        elementwise.dropout,
+        x,
+        seed,
+        fuse=compute.fuse,
+        rate=HEAD_DROPOUT,
+    )
 
 
 class OutputLayer(Layer):

@@ -11,7 +11,6 @@ text, and a text without one is an error. The classes have names: their order
 plays no part. Lines of different teachers are kept apart.
 """
 
-import dataclasses
 import json
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,10 +18,8 @@ from typing import Any
 
 from base import cluster, file_system, tables, text_files
 from base.errors import UserError
-from base.flags import flag
 
 import numpy as np
-import tensorflow as tf
 
 from tasks import reading
 
@@ -39,36 +36,6 @@ _UNANSWERED = "unanswered.jsonl"
 # Answers to one text that differ by no more, beside 1% of the largest number,
 # are taken as one: batches of other lengths round differently, in bfloat16 too.
 _ROUNDING = 0.01
-
-
-@dataclasses.dataclass(frozen=True)
-class DistillationFlags:
-    """The answers of teachers, and what is learned from them."""
-
-    teacher_answers: tuple[str, ...] = flag(
-        (), needs={"do_train": "answers are for training"}
-    )
-    """Learn from these answers of a model that was fine-tuned on the same
-    labels, the teacher, which may be larger: output_dir of batch_predict.py
-    --as_teacher, or its files; several are separated by commas. Training texts
-    without an answer are written to unanswered.jsonl in output_dir. From
-    several teachers, the mean is learned (docs/distillation.md)."""
-
-    distillation_temperature: float = flag(
-        1.0, low=1e-6, needs={"teacher_answers": ""}
-    )
-    """Divide the logits of teacher and student by this in the soft loss; above
-    1 the less likely classes count for more. The loss is multiplied by the
-    square."""
-
-    distillation_alpha: float = flag(1.0, 0, 1, needs={"teacher_answers": ""})
-    """Weight of the soft loss, from 0 to 1; the loss of the labels has the
-    weight 1 - distillation_alpha."""
-
-    learn_all_answers: bool = flag(False, needs={"teacher_answers": ""})
-    """Learn all answers of teachers, also those to texts that are not in the
-    training set and need no labels. An epoch is the training set and these
-    texts."""
 
 
 class Answers:
@@ -92,7 +59,8 @@ class Answers:
             for place in places
         ]
         self.files: list[str] = []
-        if any(file_system.exists(p) or tf.io.gfile.glob(p) for p in patterns):
+        glob = file_system.gfile().glob
+        if any(file_system.exists(p) or glob(p) for p in patterns):
             self.files = file_system.find_files(",".join(patterns), FLAG)
 
     def fingerprint(self) -> list[str]:

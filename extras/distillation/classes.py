@@ -13,7 +13,6 @@ import tensorflow as tf
 
 from extras.distillation import students
 from extras.distillation.answers import (
-    DistillationFlags,
     Line,
     key_of,
     logits_of,
@@ -27,6 +26,7 @@ from tasks.classifier.job import ClassifierJob
 from tasks.classifier.model import squared_error
 from tasks.classifier.task_files import Example
 from tasks.job import DataSet
+from tasks.settings import DistillationFlags
 from training.objective import example_weights
 
 

@@ -29,12 +29,13 @@ import numpy as np
 import tensorflow as tf
 from absl import logging
 
-from extras.distillation.answers import FLAG, Answers, DistillationFlags, Line
+from extras.distillation.answers import FLAG, Answers, Line
 from modeling import Seed
 from ops import losses
 from records.in_memory import ShortRecords
 from records.streaming import Batch
 from tasks.job import FineTuningJob, Learned
+from tasks.settings import DistillationFlags
 from tasks.task import softmax
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel

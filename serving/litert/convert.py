@@ -28,11 +28,7 @@ import numpy as np
 import tensorflow as tf
 
 from serving.litert import metadata
-
-# What the weights become -> bytes of each. int8 is dynamic-range: the weights
-# of matrix products are int8, activations are quantized while it runs. Full
-# int8, with activations in fixed ranges, is not offered: see docs/litert.md.
-BYTES_PER_WEIGHT = {"none": 4.0, "float16": 2.0, "int8": 1.0}
+from serving.litert.metadata import BYTES_PER_WEIGHT
 
 
 def check_converter() -> None:

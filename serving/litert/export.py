@@ -21,7 +21,7 @@ from tasks.task import Task
 def write(graph: TaskGraph, path: str, quantize: str) -> None:
     """Write the LiteRT file of a model, its weights restored.
 
-    `quantize` is a key of convert.BYTES_PER_WEIGHT.
+    `quantize` is a key of metadata.BYTES_PER_WEIGHT.
     """
     task = graph.task
     logging.info("Converting %s (%s)", task.checkpoint.prefix, task.name)

@@ -49,6 +49,11 @@ _FEATURE = 1  # ContentProperties
 # One moment for all files: the same export gives the same bytes.
 _TIME = (1980, 1, 1, 0, 0, 0)
 
+# What the weights become -> bytes of each. int8 is dynamic-range: the weights
+# of matrix products are int8, activations are quantized while it runs. Full
+# int8, with activations in fixed ranges, is not offered: see docs/litert.md.
+BYTES_PER_WEIGHT = {"none": 4.0, "float16": 2.0, "int8": 1.0}
+
 
 def describe(
     description: str,

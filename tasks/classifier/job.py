@@ -1,6 +1,5 @@
 """Fine-tuning on sentences and pairs: a class, labels or a number for each."""
 
-import dataclasses
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -8,7 +7,6 @@ from typing import Any
 
 from base import cluster, file_system, logs, tables, text_files
 from base.errors import UserError, counted
-from base.flags import flag
 
 import numpy as np
 from absl import logging
@@ -22,6 +20,7 @@ from tasks.classifier import data as classifier_data
 from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier import task_files
+from tasks.classifier.flags import Options
 from tasks.classifier.task import (
     THRESHOLD,
     MultiLabel,
@@ -38,25 +37,6 @@ BALANCED = "balanced"  # class_weights
 HELD_OUT = "heldout.csv"  # the rows that a fraction of the training set is
 
 _SHOWN = 5  # examples in the log, as in the original
-
-_ONE_LABEL = dict.fromkeys(
-    ("multi_label", "teacher_answers"),
-    "it is for one class per example, learned from its label",
-)
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The loss."""
-
-    class_weights: str | None = flag(excludes=_ONE_LABEL)
-    """How much an example of each class counts in the training loss: balanced,
-    so that rare classes count as much as frequent ones; or a JSON file,
-    {"label": weight, ...}."""
-
-    label_smoothing: float = flag(0.0, 0, 0.99, excludes=_ONE_LABEL)
-    """Share of the probability that training takes from the label and divides
-    among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1."""
 
 
 class ClassifierJob(FineTuningJob):

@@ -18,10 +18,10 @@ from modeling import Seed
 from ops import losses
 from ops import windows as ops_windows
 from records.streaming import Batch
-from tasks import bilstm
 from tasks.classifier.task import Classification
 from tasks.graph import Outputs, TaskGraph
 from tasks.heads import CLASSIFICATION, HeadModel, num_tokens
+from tasks.settings import bilstm_in
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel
 
@@ -70,7 +70,7 @@ class BertForSequenceClassification(HeadModel):
             task.checkpoint.config,
             task.labels and len(task.labels),
             dtype,
-            bilstm.size_in(trained_for),
+            bilstm_in(trained_for),
             windows=task.checkpoint.windows,
             activation=trained_for.output_activation,
             multi_label=task.multi_label,

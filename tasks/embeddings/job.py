@@ -8,22 +8,19 @@ from typing import Any
 
 from base import file_system, logs
 from base.errors import UserError
-from base.flags import flag
 
 import numpy as np
 from absl import logging
 
-from checkpoints import sentence_transformers
 from checkpoints.model import Checkpoint
 from tasks import long_texts, nearest, rows, signs
 from tasks.classifier.scores import number_scores
 from tasks.embeddings import data as embeddings_data
 from tasks.embeddings import learning, scores
-from tasks.embeddings.data import Collection, Columns, Example
-from tasks.embeddings.learning import Learning
+from tasks.embeddings.data import Collection, Example
+from tasks.embeddings.flags import Options
 from tasks.embeddings.task import (
     Embeddings,
-    Prompts,
     check_size,
     prompt_of,
     with_prompts,
@@ -39,61 +36,6 @@ EMBEDDINGS = "embeddings.jsonl"
 _VERSION = 2
 
 _SHOWN = 3  # examples in the log
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The flags of run_embeddings.py; None: not given."""
-
-    columns: Columns
-    learning: Learning
-    prompts: Prompts
-
-    # Files
-    train_file: str | None = flag(exists="file")
-    """Pairs or texts to train on: .tsv (not quoted), .csv, .jsonl; .txt has a
-    text in each line."""
-
-    dev_file: str | None = flag(exists="file")
-    """Pairs to score the model on: by the correlation of scores with cosines,
-    or what else the model compares vectors by; or, if the pairs have no scores,
-    by how well each first text finds its second among all second texts."""
-
-    retrieval_dir: str | None = flag(exists="directory")
-    """Folder with a collection to search, in BEIR's format: corpus.jsonl,
-    queries.jsonl, qrels/test.tsv, with a header or without."""
-
-    qrels: str = flag("test")
-    """File in the folder qrels of retrieval_dir, without .tsv."""
-
-    test_file: str | None = flag(exists="file")
-    """Texts whose vectors --do_predict writes."""
-
-    # Vectors
-    pooling: str | None = flag(choices=sentence_transformers.POOLINGS)
-    """How the vectors of a text's tokens become one: their mean, their maximum,
-    or the one of [CLS]; default: as in the model, else mean."""
-
-    normalize: bool | None = flag()
-    """Divide vectors by their length; default: as the model does, else not."""
-
-    embedding_size: int | None = flag(
-        low=1,
-        excludes={
-            "do_train": "to train vectors that can be cut, give "
-            "--matryoshka_dims"
-        },
-    )
-    """Without --do_train: keep only this many numbers of each vector, the first
-    ones; default: as many as the model's truncate_dim says, else all."""
-
-    # Learning
-    teacher_answers: tuple[str, ...] = flag(
-        (), needs={"do_train": "answers are for training"}
-    )
-    """Vectors to learn for all texts of train_file: output_dir of
-    batch_predict.py --as_teacher, or its files. Texts without a vector are
-    written to unanswered.jsonl in output_dir."""
 
 
 class EmbeddingsJob(FineTuningJob):

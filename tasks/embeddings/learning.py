@@ -15,45 +15,19 @@ micro-batch.
 Letters in shapes: B examples of G texts each, D numbers of a vector.
 """
 
-import dataclasses
-
-from base.flags import flag
-
 import tensorflow as tf
 
 from modeling import Seed
 from ops.elementwise import shape_of
 from records.streaming import Batch
 from tasks.classifier.model import num_tokens
+from tasks.embeddings.flags import DISTILLATION, RANKING, SCORES, Learning
 from tasks.embeddings.model import SentenceEncoder, unit_length
 from training.objective import Objective, Sums
-
-RANKING, SCORES, DISTILLATION = "ranking", "scores", "distillation"
 
 # Features of the records besides ids. Equal texts of a file have equal
 # numbers, from 1; 0 fills up the texts of an example.
 TEXT_IDS, SCORE, TEACHER = "text_ids", "scores", "teacher_vectors"
-
-
-@dataclasses.dataclass(frozen=True)
-class Learning:
-    """What is learned from pairs of texts, and the settings of its loss."""
-
-    kind: str = RANKING  # or SCORES or DISTILLATION
-
-    temperature: float = flag(0.05, low=1e-4)
-    """Divide cosines by this in the softmax over the texts of a batch."""
-
-    symmetric: bool = flag(False)
-    """Train positives to find their anchors, too."""
-
-    matryoshka_dims: tuple[int, ...] = flag(
-        (),
-        low=1,
-        excludes={"teacher_answers": "a teacher's vectors have one size"},
-    )
-    """Sizes, such as 384,128,64, to which vectors can be cut after training:
-    the loss is the mean of the losses at these sizes."""
 
 
 def objective(learning: Learning) -> Objective:

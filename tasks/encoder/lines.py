@@ -25,7 +25,6 @@ from base.errors import UserError
 
 import numpy as np
 import orjson
-import tensorflow as tf
 from absl import logging
 
 from checkpoints.model import Checkpoint
@@ -99,7 +98,7 @@ class Reader:
                     self.num_lines += 1
                     row = self._encode(index, data)
                     yield Line(index, row, len(data))
-        except (OSError, tf.errors.OpError) as error:
+        except file_system.file_errors() as error:
             raise UserError(
                 f"{self.path}: cannot be read after {self.num_lines} lines: "
                 f"{errors.reason(error)}"
@@ -112,7 +111,7 @@ class Reader:
         if self.path == "-":
             return None
         # A pipe has a name, but no size.
-        return tf.io.gfile.stat(self.path).length or None
+        return file_system.file_state(self.path)[0] or None
 
     def log_end(self, path: str) -> None:
         """Log what was written to `path`, and the speed."""

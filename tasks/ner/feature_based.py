@@ -17,10 +17,11 @@ import tensorflow as tf
 
 from modeling import Seed
 from records import in_memory
-from tasks.bilstm import BiLstmSize
-from tasks.encoder.model import layer_choice, layer_features
+from tasks.encoder.layers import layer_choice
+from tasks.encoder.model import layer_features
 from tasks.ner.model import BertForTokenClassification
 from tasks.ner.windows import IGNORED
+from tasks.settings import BiLstmSize
 from tasks.task import Task
 
 
@@ -33,7 +34,7 @@ class BertForFeatureTagging(BertForTokenClassification):
 
     def __init__(self, task: Task, dtype: str = "float32"):
         config, own = task.checkpoint.config, task.checkpoint.trained_for
-        choice = layer_choice(own.feature_layers, config)
+        choice = layer_choice(own.feature_layers, config.num_hidden_layers)
         num_layers = len(choice.indices)
         width = config.hidden_size * (1 if choice.is_sum else num_layers)
         size = BiLstmSize(2, own.lstm_units)

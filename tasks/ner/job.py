@@ -17,7 +17,7 @@ from checkpoints.trained_for import TrainedFor, id2label_of
 from records import in_memory
 from tasks import predict, signs
 from tasks.classifier.scores import log_softmax
-from tasks.encoder.model import layer_choice
+from tasks.encoder.layers import layer_choice
 from tasks.job import (
     DataSet,
     FineTuningJob,
@@ -69,7 +69,9 @@ class NerJob(FineTuningJob):
         self._layers: Sequence[int | str] = ()
         self._sentences: dict[str, SentenceActivations] = {}
         if layers := self.tagger.feature_layers:
-            self._layers = layer_choice(layers, self.config).indices
+            self._layers = layer_choice(
+                layers, self.config.num_hidden_layers
+            ).indices
             if file_system.is_remote(settings.records_dir):
                 raise UserError(
                     "the files of activations are mapped into memory, which "

@@ -12,11 +12,12 @@ import tensorflow as tf
 
 from modeling import Seed
 from ops import losses
-from tasks import bilstm, graph_tokenizer
+from tasks import graph_tokenizer
 from tasks.classifier import model as classifier_model
 from tasks.graph import Outputs, TaskGraph, concrete
 from tasks.heads import HeadModel
 from tasks.ner.data import normalized_tags
+from tasks.settings import bilstm_in
 from tasks.task import Task
 from training.task_model import TaskModel
 
@@ -27,7 +28,7 @@ class BertForTokenClassification(HeadModel):
     @classmethod
     def for_task(cls, task: Task, dtype: str) -> "BertForTokenClassification":
         """Return a new model of a task, with a vector for each tag."""
-        size = bilstm.size_in(task.checkpoint.trained_for)
+        size = bilstm_in(task.checkpoint.trained_for)
         return cls(task.checkpoint.config, len(task.labels), dtype, size)
 
     def __call__(

@@ -9,7 +9,6 @@ from typing import Any
 
 from base import file_system, logs, text_files
 from base.errors import UserError
-from base.flags import flag
 
 import numpy as np
 from absl import logging
@@ -23,55 +22,16 @@ from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import model as squad_model
-from tasks.squad import scores as squad_scores
 from tasks.squad import task as squad_task
 from tasks.squad import triviaqa
 from tasks.squad import windows as squad_windows
 from tasks.squad.answers import Answered
 from tasks.squad.data import SquadData
-from tasks.squad.decoding import AnswerOptions
-from tasks.squad.windows import Lengths, Windows
+from tasks.squad.flags import Options
+from tasks.squad.windows import Windows
 from tasks.task import Outputs
 
 _SHOWN = 5  # windows written to the log
-
-
-@dataclasses.dataclass(frozen=True)
-class Options:
-    """The flags of run_squad.py that its job needs."""
-
-    lengths: Lengths
-    answers: AnswerOptions
-
-    train_file: tuple[str, ...] = flag((), exists="file")
-    """SQuAD's JSON, or several files separated by commas."""
-
-    predict_file: tuple[str, ...] = flag((), exists="file")
-    """SQuAD's JSON with questions to answer or to score, or several files
-    separated by commas."""
-
-    count_steps_by: str = flag("windows", choices=("windows", "questions"))
-    """What num_train_epochs counts as an epoch: all windows or as many windows
-    as there are questions. The original counts questions, which gives fewer
-    steps, since a long paragraph has several windows."""
-
-    version_2_with_negative: bool = flag(False)
-    """Questions may have no answer: SQuAD 2.0."""
-
-    strict: bool = flag(False)
-    """Stop at an answer that is not at its answer_start, instead of warning."""
-
-    triviaqa_evidence_dir: str | None = flag()
-    """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
-    are in train_file."""
-
-    triviaqa_max_tokens: int = flag(400, low=1)
-    """Words to read from the beginning of each TriviaQA document."""
-
-    scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
-    """Whose official script scores the answers. F1 counts words for squad,
-    characters for korquad, and for cmrc, which is for Chinese, the longest run
-    of characters that two answers share."""
 
 
 class SquadJob(FineTuningJob):

@@ -50,8 +50,9 @@ def stand_in(tmp_path):
             if name not in ("TF_CPP_MIN_LOG_LEVEL", "TF_CONFIG")
         }
         program = SCRIPT + (
-            "import os, tensorflow\n"
-            "startup.end()\n"
+            "import os\n"
+            "with startup.importing():\n"
+            "    import tensorflow\n"
             "os.write(2, b'level ' + "
             "os.environ['TF_CPP_MIN_LOG_LEVEL'].encode())\n"
         )
@@ -85,7 +86,7 @@ def test_a_failed_import_keeps_its_stack_trace(stand_in):
 
 
 def test_standard_error_may_be_closed():
-    program = "import os; os.close(2)\n" + SCRIPT + "startup.end()"
+    program = f"import os; os.close(2)\n{SCRIPT}with startup.importing(): pass"
     subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)
 
 
@@ -114,8 +115,8 @@ def test_a_script_starts_without_what_keras_could_use():
     import_all = "import PIL, matplotlib, scipy, sklearn.base\n"
     found = "all(map(sys.modules.get, startup._OPTIONAL))"
     as_script = (
-        f"{SCRIPT}import keras\nassert not any(map(sys.modules.get, "
-        f"startup._OPTIONAL))\nstartup.end()\n{import_all}"
+        f"{SCRIPT}with startup.importing():\n    import keras\n    assert "
+        f"not any(map(sys.modules.get, startup._OPTIONAL))\n{import_all}"
     )
     library = f"import sys\nfrom base import startup\n{import_all}"
     for program in (as_script, library):

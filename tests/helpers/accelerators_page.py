@@ -97,7 +97,9 @@ def batches(all_rows: list[Row]) -> str:
                         and rows.job(row)[0]._replace(batch=8) == program
                     ]
                     logits = steps.predictions_of(length) * steps.VOCAB_SIZE
-                    sizes = steps.sizes(program, parameters[size], logits)
+                    row = {**program._asdict(), "device": ""}
+                    row |= {"parameters": parameters[size], "logits": logits}
+                    sizes = steps.sizes(row)
                     cells.append(batch_cell(found, sizes, card.memory_gib))
                 lines.append(cells)
     return table(
@@ -111,7 +113,7 @@ def cells_of(row: Row) -> list[str]:
         why = f"does not compile: {row['error']}".replace("|", "/")
         empty = [""] * (len(_COLUMNS) - 3)
         return [name_of(row), row["device"], why, *empty]
-    sizes = rows.sizes(row)
+    sizes = steps.sizes(row)
     values = (
         row["seconds"],
         needed(row) / 1e6,

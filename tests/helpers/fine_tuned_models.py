@@ -24,11 +24,11 @@ from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
 from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
 from records import in_memory
-from tasks.bilstm import NO_BILSTM, BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.fine_tuned import find_source
 from tasks.job import Wrapper
 from tasks.ner.model import BertForTokenClassification
+from tasks.settings import NO_BILSTM, BiLstmSize
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
 from tokenization import TokenizerSettings, Vocabulary

@@ -17,7 +17,7 @@ import swag_runs
 import tiny
 from exports import export_saved_model
 
-from tasks.bilstm import BiLstmSize
+from tasks.settings import BiLstmSize
 
 litert_model = scripts.load("litert_model")
 

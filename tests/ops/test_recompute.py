@@ -14,6 +14,7 @@ from modeling import Compute
 from pretraining.model import BertForPreTraining
 
 CHANGED = ("layers", "attention")
+CHOICES = ("none", *CHANGED)
 
 
 def create_model(dtype="float32", **changes):
@@ -74,7 +75,7 @@ def test_calls_without_a_graph_agree():
     model = create_model()
     batch = batch_of(model.config)
     results = []
-    for choice in modeling.RECOMPUTE:
+    for choice in CHOICES:
         variables = [v.value for v in model.trainable_variables]
         computing = model.computing(Compute(recompute=choice))
         with tf.GradientTape() as tape:
@@ -91,7 +92,7 @@ def test_skipped_padding_has_the_same_output():
     mask = tf.constant([[1] * 10, [1] * 4 + [0] * 6])
     batch = batch_of(model.config, batch=2) | {"input_mask": mask}
     outputs = []
-    for choice in modeling.RECOMPUTE:
+    for choice in CHOICES:
         compute = Compute(recompute=choice, skip_padding=True)
         inputs = model.computing(compute).encoder_inputs(batch)
         output = model.bert(**inputs)
@@ -110,7 +111,7 @@ def test_one_program_agrees_to_rounding(dtype, direction, difference):
     model = create_model(dtype, attention_direction=direction)
     expected, *others = (
         gradients(model, batch_of(model.config), choice, False, compiles=True)
-        for choice in modeling.RECOMPUTE
+        for choice in CHOICES
     )
     for found in others:
         for a, b in zip(found, expected, strict=True):
@@ -174,7 +175,7 @@ def test_a_program_needs_less_memory():
 
         return temporary_bytes(run, ids)
 
-    kept = {choice: planned(choice) for choice in modeling.RECOMPUTE}
+    kept = {choice: planned(choice) for choice in CHOICES}
     # X = 4 * 128 * 32 numbers, A = 16 X, see training/memory.py. A layer keeps
     # 12 X + 4 X + 2 A = 48 X, and the backward pass of one takes 39 X.
     assert kept["layers"] < 0.7 * kept["none"]

@@ -14,12 +14,17 @@ from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import TrainedFor
 from tasks import bilstm
-from tasks.bilstm import BiLstmSize
 from tasks.classifier.model import BertForSequenceClassification
 from tasks.ner.model import BertForTokenClassification
+from tasks.settings import (
+    NO_BILSTM,
+    BiLstmSize,
+    bilstm_in,
+    choose_bilstm,
+)
 from tasks.squad.model import BertForQuestionAnswering
 from tasks.swag.model import BertForMultipleChoice
-from training import start
+from training import start, task_model
 from training.task_model import TaskModel
 
 CONFIG = modeling.BertConfig(
@@ -106,11 +111,11 @@ def test_dropout_follows_each_layer():
     found = layer(x, MASK, seed)
     np.testing.assert_array_equal(found, layer(x, MASK, seed))
     assert (found != layer(x, MASK, seed + 1)).numpy().any()
-    first = bilstm.head_dropout(
+    first = task_model.head_dropout(
         layer.layers[0](x, MASK, training=True), seed, "layer_0/dropout"
     )
     second = layer.layers[1](first, MASK, training=True)
-    wanted = bilstm.head_dropout(second, seed, "layer_1/dropout")
+    wanted = task_model.head_dropout(second, seed, "layer_1/dropout")
     np.testing.assert_array_equal(found, wanted)
 
 
@@ -217,24 +222,24 @@ def test_the_size_of_a_command():
     keys = TrainedFor(bilstm_layers=2, bilstm_units=3)
     own, other = Checkpoint("model", CONFIG, keys), BiLstmSize(1, 3)
     for given, found, is_training, wanted in (
-        (None, plain, True, bilstm.NO_BILSTM),
+        (None, plain, True, NO_BILSTM),
         (SIZE, plain, True, SIZE),
         (SIZE, plain, False, SIZE),  # a run that was interrupted
         (None, own, False, SIZE),
         (SIZE, own, False, SIZE),
         (SIZE, own, True, SIZE),  # trained further
-        (None, own, True, bilstm.NO_BILSTM),  # left out, with a warning
+        (None, own, True, NO_BILSTM),  # left out, with a warning
     ):
-        size = bilstm.choose_size(given, found, is_training)
+        size = choose_bilstm(given, found, is_training)
         assert size == wanted, (given, found, is_training)
     for given, is_training in (
         (other, False),
         (other, True),
-        (bilstm.NO_BILSTM, False),
+        (NO_BILSTM, False),
     ):
         with pytest.raises(UserError, match="was fine-tuned with a BiLSTM"):
-            bilstm.choose_size(given, own, is_training)
+            choose_bilstm(given, own, is_training)
     for wrong in ((2,), (2, 0), (-1, 3), (101, 3), ("2", 3), (True, 3)):
         keys = dict(zip(BiLstmSize._fields, wrong, strict=False))
         with pytest.raises(UserError, match="must be a? ?whole number"):
-            bilstm.size_in(TrainedFor.from_dict(keys))
+            bilstm_in(TrainedFor.from_dict(keys))

@@ -9,7 +9,7 @@ import pytest
 import scripts
 import tiny
 
-from tasks.bilstm import BiLstmSize
+from tasks.settings import BiLstmSize
 
 run_classifier = scripts.load("run_classifier")
 

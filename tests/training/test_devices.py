@@ -15,7 +15,7 @@ from pretraining_runs import flags_for, write_data
 from tiny import assert_same, results_of, weights_of
 
 from training import devices, train_step
-from training.settings import TrainingSettings
+from training.settings import DeviceChoice, TrainingSettings
 
 run_pretraining = scripts.load("run_pretraining")
 
@@ -127,13 +127,11 @@ def test_products_of_16_bits_do_without_triton(
 
 
 def test_a_tpu_has_no_float16():
-    choice = devices.DeviceChoice(use_tpu=True, dtype="float16")
+    choice = DeviceChoice(use_tpu=True, dtype="float16")
     with pytest.raises(UserError, match="on a TPU use --dtype=bfloat16"):
         devices.create_strategy(choice)
 
 
 def test_no_tpu_is_one_clear_line():
     with pytest.raises(UserError, match="no TPU answers as tpu_name='local'"):
-        devices.create_strategy(
-            devices.DeviceChoice(use_tpu=True, tpu_name="local")
-        )
+        devices.create_strategy(DeviceChoice(use_tpu=True, tpu_name="local"))

@@ -15,13 +15,12 @@ from tiny import weights_of
 
 import modeling
 from checkpoints import training_state, weight_files
-from tasks import bilstm
 from tasks.classifier.model import (
     BertForSequenceClassification,
     label_objective,
 )
 from tasks.squad.model import BertForQuestionAnswering
-from training import layers
+from training import layers, task_model
 
 run_classifier = scripts.load("run_classifier")
 
@@ -207,9 +206,9 @@ def test_two_devices_give_the_same(folder, tmp_path, monkeypatch):
     config = dataclasses.replace(DEEP, **tiny.NO_DROPOUT)
     tiny.write_model(tmp_path / "model", config, classifier_runs.VOCAB)
     (tmp_path / "train.tsv").write_bytes((folder / "train.tsv").read_bytes())
-    monkeypatch.setattr(bilstm, "_CLASSIFIER_DROPOUT", 0.0)
+    monkeypatch.setattr(task_model, "HEAD_DROPOUT", 0.0)
     scripts.run(run_classifier, **knobs_for(tmp_path, tmp_path / "one"))
-    no_dropout = "from tasks import bilstm; bilstm._CLASSIFIER_DROPOUT = 0.0"
+    no_dropout = "from training import task_model as m; m.HEAD_DROPOUT = 0.0"
     flags = knobs_for(tmp_path, tmp_path / "two")
     two_devices.run("run_classifier", no_dropout, **flags)
     one, two = (tmp_path / run / "bert_model.ckpt" for run in ("one", "two"))

@@ -13,7 +13,7 @@ from paths import GOLDEN
 from small_models import tiny_config
 
 import modeling
-from tools.accelerators import rows
+from tools.accelerators import rows, steps
 from training import evaluation, memory
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
@@ -169,7 +169,7 @@ COMPILED = [
 def test_compiled_programs(row):
     """What the compilers of GPUs and TPUs ask for."""
     needed = row["arguments"] + row["temporaries"]
-    total = memory.total_bytes(rows.sizes(row))
+    total = memory.total_bytes(steps.sizes(row))
     # Programs of Tiny leave out most of what they would keep.
     most = 2.7 if row["size"] == "tiny" else 1.9
     assert needed <= memory.SAFETY * total and total <= most * needed

@@ -2,27 +2,49 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from base.errors import naming
 
-from tools.accelerators import steps
-from tools.accelerators.steps import Program
-from training import memory
+from ops.choices import OBJECTIVES
 
 Row = dict[str, Any]  # of a Program, "device", and figures of compiler.py
+
+# What is compiled: steps.py says of each how it is made.
+KINDS = (
+    *OBJECTIVES,
+    "packed",
+    "accumulated",
+    "muon",
+    "recompute_layers",
+    "recompute_attention",
+    "evaluation",
+    "classifier",
+    "squad",
+    "ner",
+    "swag",
+    "classifier_prediction",
+    "squad_prediction",
+)
+
+
+class Program(NamedTuple):
+    """What is compiled: one of KINDS, and its sizes.
+
+    `batch` are the sequences of a replica, `length` their tokens.
+    """
+
+    step: str
+    size: str
+    length: int
+    batch: int
+    dtype: str
+    replicas: int = 1
 
 
 def job(row: Row) -> tuple[Program, str]:
     """Return the program of a row, and its device."""
     return Program(**{n: row[n] for n in Program._fields}), row["device"]
-
-
-def sizes(row: Row) -> memory.Sizes | None:
-    """Return what memory.py estimates a training row from; else None."""
-    if "parameters" not in row:
-        return None
-    return steps.sizes(job(row)[0], row["parameters"], row["logits"])
 
 
 def read(path: str) -> list[Row]:

@@ -25,6 +25,7 @@ from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
+from tools.accelerators.rows import Program, Row, job
 from training import compilation, memory, train_step
 from training.objective import Objective
 from training.settings import TrainingSettings
@@ -35,20 +36,6 @@ _CHOICES = 4  # sequences of a question
 _TAGS = 9  # those of CoNLL-2003
 
 Specs = dict[str, tf.TensorSpec]
-
-
-class Program(NamedTuple):
-    """What is compiled: a key of KINDS, and its sizes.
-
-    `batch` are the sequences of a replica, `length` their tokens.
-    """
-
-    step: str
-    size: str
-    length: int
-    batch: int
-    dtype: str
-    replicas: int = 1
 
 
 class Kind(NamedTuple):
@@ -210,26 +197,26 @@ def settings_of(program: Program) -> TrainingSettings:
     )
 
 
-def sizes(program: Program, parameters: int, logits: int) -> memory.Sizes:
-    """Return what the memory of a step of the training depends on.
-
-    `parameters` and `logits` are those that `lower` returns.
-    """
+def sizes(row: Row) -> memory.Sizes | None:
+    """Return what memory.py estimates a training row from; else None."""
+    if "parameters" not in row:
+        return None
+    program, _ = job(row)
     return memory.Sizes(
         False,  # not on CPUs
         modeling.BertConfig.from_size(program.size, VOCAB_SIZE),
         settings_of(program),
         program.length,
-        memory.RowCost(KINDS[program.step].group, logits),
-        parameters,
-        parameters,
+        memory.RowCost(KINDS[program.step].group, row["logits"]),
+        row["parameters"],
+        row["parameters"],
     )
 
 
 def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
     """Return a serialized HLO module, and numbers of a training step.
 
-    The numbers are arguments of `sizes`; for other steps they are {}.
+    `sizes` reads them in a row; for other steps they are {}.
     """
     kind, model = KINDS[program.step], model_of(program)
     specs = kind.features(program.batch, program.length)

@@ -11,10 +11,6 @@ from typing import NamedTuple
 from base import machine, startup
 from base.errors import UserError
 
-import tensorflow as tf
-
-from training import devices
-
 _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
 # Runs a command, then prints the peak memory of its largest process in MB. A
@@ -111,6 +107,10 @@ def matmul_peak(dtype: str) -> float:
 @functools.cache
 def _products(dtype: str) -> tuple[Callable[[], float], int]:
     """Return a function that multiplies matrices, and its operations."""
+    import tensorflow as tf
+
+    from training import devices
+
     is_cpu = devices.kind() == "CPU"
     size = 2048 if is_cpu else 8192
     # Several per call, so that the time to launch them is negligible.

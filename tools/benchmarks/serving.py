@@ -32,6 +32,7 @@ from tokenization import TokenizerSettings, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
+from tools.benchmarks.serving_programs import SERVERS
 from tools.json_process import JsonProcess
 
 SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
@@ -40,13 +41,6 @@ SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
 SHAPES = ((1, 32), (1, 128), (32, 128))
 
 
-# A server, and the flags with which export_saved_model.py writes its model.
-SERVERS = {
-    "savedmodel": {},
-    "bfloat16": {"dtype": "bfloat16"},
-    "litert": {"format": "litert"},
-    "litert_int8": {"format": "litert", "quantize": "int8"},
-}
 TRANSFORMERS = "transformers"  # reads the model that the others are made from
 
 

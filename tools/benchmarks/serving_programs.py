@@ -76,3 +76,12 @@ def call(batch):
         runner(**{k: v[n:n + step] for k, v in ids.items()})["pooled_output"]
         for n in range(0, rows, step)])
 """
+
+
+# A server, and the flags with which export_saved_model.py writes its model.
+SERVERS = {
+    "savedmodel": {},
+    "bfloat16": {"dtype": "bfloat16"},
+    "litert": {"format": "litert"},
+    "litert_int8": {"format": "litert", "quantize": "int8"},
+}

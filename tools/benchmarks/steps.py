@@ -17,10 +17,10 @@ import tensorflow as tf
 
 import modeling
 from pretraining import objectives
+from tools.accelerators.rows import Program
 from tools.accelerators.steps import (
     KINDS,
     VOCAB_SIZE,
-    Program,
     model_of,
     predictions_of,
     settings_of,
@@ -29,10 +29,6 @@ from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 from tools.json_process import JsonProcess
 from training import compilation, train_step
-
-# Large models get the batch that fits into the memory of a small machine.
-BATCH_SIZES = {"base": 8, "large": 2}
-DEFAULT_BATCH_SIZE = 32
 
 
 def fake_batch(program: Program) -> dict[str, tf.Tensor]:

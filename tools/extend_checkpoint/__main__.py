@@ -24,8 +24,9 @@ import dataclasses
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from base import beam, file_system, logs, script
+from base import beam, file_system, logs, script, startup
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -33,17 +34,18 @@ import numpy as np
 from absl import flags, logging
 
 import tokenization
-from checkpoints import lookup, published
+from checkpoints import published
 from checkpoints.casing import TokenizerFiles
-from checkpoints.checkpoint import read_weights, write_checkpoint
 from checkpoints.published import VOCAB_NAME
-from modeling import BertConfig
 from pretraining.data import sources
 from pretraining.data import words as pretraining_words
 from tools.extend_checkpoint import vocabulary
 from tools.extend_checkpoint.vocabulary import NewWord
 from training import flags as training_flags
 from training.flags import ModelFlags
+
+if TYPE_CHECKING:
+    from modeling import BertConfig
 
 FLAGS = flags.FLAGS
 
@@ -97,6 +99,10 @@ POSITIONS = "bert/embeddings/position_embeddings"
 def main(_: list[str]) -> None:
     """Read the model, choose words, extend it and write it."""
     check_flags()
+    with startup.importing():
+        from checkpoints import lookup
+        from checkpoints.checkpoint import read_weights, write_checkpoint
+    lookup.check_no_checkpoint(FLAGS.output_dir, "output_dir")
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
     positions = FLAGS.max_position_embeddings
@@ -225,7 +231,7 @@ def report_splitting(
 
 def add_words(
     values: Mapping[str, np.ndarray],
-    config: BertConfig,
+    config: "BertConfig",
     tokenizer: tokenization.FullTokenizer,
     words: Sequence[NewWord],
     lines: Sequence[str],
@@ -261,7 +267,7 @@ def add_words(
 
 
 def add_positions(
-    values: Mapping[str, np.ndarray], config: BertConfig, count: int
+    values: Mapping[str, np.ndarray], config: "BertConfig", count: int
 ) -> dict[str, np.ndarray]:
     """Return the weights with so many positions; set the configuration's.
 
@@ -301,7 +307,6 @@ def check_flags() -> None:
             "nothing to add: give --new_words_file, --num_new_words or "
             "--max_position_embeddings"
         )
-    lookup.check_no_checkpoint(FLAGS.output_dir, "output_dir")
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ import pytest
 import scripts
 from absl import flags
 
-from extras.distillation.answers import DistillationFlags
+from tasks.settings import DistillationFlags
 
 run_classifier = scripts.load("run_classifier")
 

@@ -15,8 +15,8 @@ import tiny
 
 from checkpoints import weight_files
 from extras.distillation import students
-from extras.distillation.answers import DistillationFlags
 from extras.distillation.spans import SpanDistillation
+from tasks.settings import DistillationFlags
 from tasks.squad import model as squad_model
 
 INPUTS = ("input_ids", "input_mask", "segment_ids")

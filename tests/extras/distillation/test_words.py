@@ -16,9 +16,9 @@ import tiny
 
 from checkpoints import weight_files
 from extras.distillation import students
-from extras.distillation.answers import DistillationFlags
 from extras.distillation.words import TaggerDistillation
 from tasks.ner import model as ner_model
+from tasks.settings import DistillationFlags
 
 run_ner = scripts.load("run_ner")
 

@@ -4,7 +4,7 @@ from base.errors import UserError
 
 import pytest
 
-from tasks.encoder.model import parse_layers
+from tasks.encoder.layers import parse_layers
 
 
 def test_layers_are_a_comma_list():

@@ -8,7 +8,7 @@ from ner_runs import LABELS, VOCAB
 from task_settings import settings_of
 
 from tasks import registry
-from tasks.encoder.model import table_7
+from tasks.encoder.layers import table_7
 from training.task_model import project
 
 DEEP = tiny.config_of(VOCAB, num_hidden_layers=4)

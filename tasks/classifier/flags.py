@@ -1,0 +1,24 @@
+"""The flags of run_classifier.py that its job reads, apart from TensorFlow."""
+
+import dataclasses
+
+from base.flags import flag
+
+_ONE_LABEL = dict.fromkeys(
+    ("multi_label", "teacher_answers"),
+    "it is for one class per example, learned from its label",
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Options:
+    """The loss."""
+
+    class_weights: str | None = flag(excludes=_ONE_LABEL)
+    """How much an example of each class counts in the training loss: balanced,
+    so that rare classes count as much as frequent ones; or a JSON file,
+    {"label": weight, ...}."""
+
+    label_smoothing: float = flag(0.0, 0, 0.99, excludes=_ONE_LABEL)
+    """Share of the probability that training takes from the label and divides
+    among all classes (Szegedy et al., arXiv:1512.00567), such as 0.1."""
