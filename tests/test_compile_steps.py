@@ -12,7 +12,7 @@ import pytest
 import scripts
 from paths import GOLDEN
 
-from tools.accelerators import compiler, rows
+from tools.accelerators import compiler, rows, steps
 from tools.json_process import JsonProcess
 
 script = scripts.load("tools.compile_steps")
@@ -103,3 +103,7 @@ def test_it_compiles_and_needs_no_more_memory(row, running):
     assert "error" not in found, found
     needed, before = (x["arguments"] + x["temporaries"] for x in (found, row))
     assert needed <= GROWTH * before, found
+
+
+def test_flags_offer_every_kind_of_step():
+    assert rows.KINDS == tuple(steps.KINDS)

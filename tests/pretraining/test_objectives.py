@@ -16,7 +16,7 @@ from tiny import NO_DROPOUT
 
 import modeling
 from modeling import LEFT_TO_RIGHT
-from ops import losses
+from ops import choices, losses
 from pretraining import model as pretraining_model
 from pretraining import objectives
 from pretraining.model import BertForPreTraining
@@ -430,3 +430,7 @@ def test_ltr_sets_the_direction_of_the_configuration():
     config = modeling.BertConfig(vocab_size=9)
     objectives.set_direction(config, "mlm", "config.json")
     assert "attention_direction" not in config.to_dict()
+
+
+def test_flags_offer_every_objective():
+    assert choices.OBJECTIVES == tuple(objectives.OBJECTIVES)
