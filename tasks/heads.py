@@ -1,5 +1,7 @@
 """An encoder with an output layer, and the objective of labels."""
 
+from typing import Any
+
 import keras
 import tensorflow as tf
 
@@ -120,9 +122,14 @@ def in_rows(
 # questions.
 
 
-def _label_sums(model: TaskModel, batch: Batch, seed: Seed) -> Sums:
-    """Return loss, tokens and, for classes, accuracy of a batch, as sums."""
-    label = model.loss(model(batch, seed), batch)
+def label_sums(
+    model: TaskModel, batch: Batch, seed: Seed, **options: Any
+) -> Sums:
+    """Return loss, tokens and, for classes, accuracy of a batch, as sums.
+
+    Options are those of the model's loss.
+    """
+    label = model.loss(model(batch, seed), batch, **options)
     sums = {
         "label_loss": (label.loss, label.weight),
         "tokens": num_tokens(batch),
@@ -142,7 +149,7 @@ CLASSIFICATION = Objective(
     loss_weights=lambda batch: {
         "label_loss": tf.reduce_sum(example_weights(batch, "label_ids"))
     },
-    forward=_label_sums,
+    forward=label_sums,
     total_loss=lambda sums, weights: sums["label_loss"] / weights["label_loss"],
     names=("label_loss", "accuracy", "tokens"),
 )

@@ -1,5 +1,6 @@
 """run_classifier.py with fine-tuned models: labels and pairs."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -9,12 +10,14 @@ import fine_tuned_models
 import numpy as np
 import pytest
 import scripts
+import tensorflow as tf
 from classifier_runs import CONFIG, VOCAB, flags_for, sentences
 from tiny import results_of
 
 from checkpoints import weight_files
 from checkpoints.run_folder import RunFolder
 from finetuning import flags as finetuning_flags
+from tasks.classifier.model import BertForSequenceClassification
 from tasks.fine_tuned import find_source
 
 run_classifier = scripts.load("run_classifier")
@@ -203,6 +206,62 @@ def test_a_class_without_examples_has_no_weight(
         job.learned()
     assert "contradiction 0.6667, entailment 2, neutral 0" in caplog.text
     assert "No training example has the label neutral: " in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("fold", "own", "weights"),
+    [
+        (1, "balanced", [2 / 4, 1, 4 / 2, 1]),
+        (2, "balanced", [2 / 5, 1, 4 / 3, 6 / 1]),
+        (1, {"a": 3, "all": 3, "b": 3, "rare": 3}, [3, 3, 3, 3]),
+        (1, None, [1, 1, 1, 1]),
+    ],
+)
+def test_positives_of_labels_are_weighted(tmp_path, caplog, fold, own, weights):
+    """By negatives / positives of the rows of this fold's training, or a file.
+
+    The one row of the label "rare" is trained on in the second fold alone. All
+    rows have the label "all".
+    """
+    labels = ["a,all"] * 8 + ["all,b"] * 4 + ["a,all,b,rare"]
+    rows = [[f"film {number}", cell] for number, cell in enumerate(labels)]
+    write_table(tmp_path / "train.tsv", ["sentence", "label"], rows)
+    model = write_model(tmp_path / "model", ["x", "y"], is_pair=False)
+    flags = flags_for(model, tmp_path, tmp_path, do_eval=False)
+    flags |= {"multi_label": True, "num_folds": 2, "fold": fold}
+    if isinstance(own, dict):
+        (tmp_path / "own.json").write_text(json.dumps(own))
+        own = tmp_path / "own.json"
+    parsed = scripts.parse(run_classifier, **flags, class_weights=own)
+    settings = finetuning_flags.read_settings(parsed, RunFolder(""))
+    with caplog.at_level("INFO", logger="absl"):
+        source = find_source(settings)
+        job = run_classifier.create_work(settings, source).job
+        learned = job.learned()
+    if own == "balanced":
+        pairs_ = zip(("a", "all", "b", "rare"), weights, strict=True)
+        line = ", ".join(f"{name} {weight:.4g}" for name, weight in pairs_)
+        assert f"Weights of the positives: {line}" in caplog.text
+    no = "No training example has the label rare: the model does not learn it"
+    assert (no in caplog.text) == (fold == 1)
+
+    class Fixed:
+        multi_label = True
+        loss = BertForSequenceClassification.loss
+
+        def __call__(self, *_):
+            return tf.math.log([[3.0, 1, 1, 1], [1, 1, 1, 3]])
+
+    batch = {
+        "label_ids": tf.constant([[1, 1, 0, 0], [0, 1, 1, 1]]),
+        "input_mask": tf.ones([2, 5], tf.int32),
+    }
+    sums = learned.objective.forward(Fixed(), batch, None)
+    # Of the positives: 3/4, 1/2 and 1/2, 1/2, 3/4; of the negatives 1/2.
+    a, of_all, b, rare = weights
+    loss = (a + rare) * np.log(4 / 3) + (2 * of_all + b + 3) * np.log(2)
+    np.testing.assert_allclose(sums["label_loss"], [loss / 4, 2], rtol=1e-6)
+    np.testing.assert_allclose(sums["accuracy"], [0, 2])
 
 
 # --- What does not fit -------------------------------------------------------

@@ -86,7 +86,7 @@ OWN = {
         ),
         ({"regression": True}, "is not a number"),
         ({"class_weights": "/nowhere"}, 'balanced, or a JSON file {"label":'),
-        ({"multi_label": True, "class_weights": "balanced"}, "--multi_label"),
+        ({"multi_label": True, "label_smoothing": 0.1}, "--multi_label"),
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
         ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),
         ({"max_windows": 3}, "--long_texts=windows"),

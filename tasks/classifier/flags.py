@@ -14,10 +14,14 @@ _ONE_LABEL = dict.fromkeys(
 class Options:
     """The loss."""
 
-    class_weights: str | None = flag(excludes=_ONE_LABEL)
+    class_weights: str | None = flag(
+        excludes={"teacher_answers": _ONE_LABEL["teacher_answers"]}
+    )
     """How much an example of each class counts in the training loss: balanced,
     so that rare classes count as much as frequent ones; or a JSON file,
-    {"label": weight, ...}."""
+    {"label": weight, ...}. With multi_label how much the examples that have a
+    label count in its loss, those without it counting 1; balanced: as many
+    times as there are examples without it for one that has it."""
 
     label_smoothing: float = flag(0.0, 0, 0.99, excludes=_ONE_LABEL)
     """Share of the probability that training takes from the label and divides

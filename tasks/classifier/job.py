@@ -215,18 +215,25 @@ class ClassifierJob(FineTuningJob):
             )
         weights = self.class_weights or [1.0] * len(labels)
         if weights == BALANCED:
-            weights = balanced_weights(counts)
+            weights = (
+                positive_weights(counts, len(ids))
+                if self.files.multi_label
+                else balanced_weights(counts)
+            )
             pairs = zip(labels, weights, strict=True)
             logging.info(
-                "Weights of the classes: %s",
+                "Weights of the %s: %s",
+                "positives" if self.files.multi_label else "classes",
                 ", ".join(f"{label} {weight:.4g}" for label, weight in pairs),
             )
         smoothing = self.flags.label_smoothing
-        if not smoothing and len(set(weights)) == 1:
+        if self.files.multi_label and set(weights) != {1.0}:
+            objective = classifier_model.positives_objective(weights)
+        elif smoothing or len(set(weights)) > 1:
+            objective = classifier_model.label_objective(smoothing, weights)
+        else:
             return learned
-        return learned._replace(
-            objective=classifier_model.label_objective(smoothing, weights)
-        )
+        return learned._replace(objective=objective)
 
     def adjustable(self) -> dict[str, Any]:
         """Return the settings of the loss."""
@@ -425,6 +432,18 @@ class MultiLabelJob(ClassifierJob):
     def submitted(self, outputs: np.ndarray) -> list[str]:
         """Return the predicted labels, of probabilities [n, K]."""
         return [self.names(row) for row in self.predicted(outputs)]
+
+
+def positive_weights(counts: np.ndarray, total: int) -> np.ndarray:
+    """Return negatives / positives [K] of labels by their numbers of positives.
+
+    A label of no example or of all of them has nothing to balance, and 1.
+
+    >>> positive_weights(np.array([10, 25, 0, 40]), 40)
+    array([3. , 0.6, 1. , 1. ])
+    """
+    others = total - counts
+    return np.where(counts * others, others / np.maximum(counts, 1), 1.0)
 
 
 def best_thresholds(labels: np.ndarray, probs: np.ndarray) -> np.ndarray:

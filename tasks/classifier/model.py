@@ -7,6 +7,7 @@ One new layer, output_weights [K, H], turns it into K scores. With a BiLSTM
 has one of K classes, any number of K labels, or a number.
 """
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from ops import windows as ops_windows
 from records.streaming import Batch
 from tasks.classifier.task import Classification
 from tasks.graph import Outputs, TaskGraph
-from tasks.heads import CLASSIFICATION, HeadModel, num_tokens
+from tasks.heads import CLASSIFICATION, HeadModel, label_sums, num_tokens
 from tasks.settings import bilstm_in
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel
@@ -95,22 +96,27 @@ class BertForSequenceClassification(HeadModel):
         return {"logits": logits, "probabilities": function(logits)}
 
     def loss(
-        self, logits: tf.Tensor, features: dict[str, tf.Tensor]
+        self,
+        logits: tf.Tensor,
+        features: dict[str, tf.Tensor],
+        positive_weights: tf.Tensor | float = 1.0,
     ) -> losses.Loss:
         """Return the cross entropy, or the squared error of a regression.
 
         That of any number of labels is binary; `correct` counts the examples
         all of whose labels, 0 and 1, are right, where a label is predicted from
-        a probability of 0.5 on. Features are as in the records, with label_ids
-        [B]; `example_weights` [B] are 0 for rows that only fill a batch.
+        a probability of 0.5 on. The entropy of a label that an example has is
+        multiplied by its weight in positive_weights [K]. Features are as in the
+        records, with label_ids [B]; `example_weights` [B] are 0 for rows that
+        only fill a batch.
         """
         labels = features["label_ids"]
         weights = example_weights(features, "label_ids")  # [B]
         if self.multi_label:
             labels = tf.cast(labels, tf.float32)
-            entropy = tf.reduce_mean(
-                tf.nn.sigmoid_cross_entropy_with_logits(labels, logits), -1
-            )  # [B], the mean over the labels
+            entropy = tf.nn.sigmoid_cross_entropy_with_logits(labels, logits)
+            entropy *= tf.where(labels > 0, positive_weights, 1.0)  # [B, K]
+            entropy = tf.reduce_mean(entropy, -1)  # [B], over the labels
             is_right = tf.reduce_all((logits >= 0) == (labels > 0), -1)  # [B]
             return losses.Loss.of_rows(entropy, weights, is_right)
         if self.is_regression:
@@ -167,6 +173,14 @@ def label_objective(
         loss_weights=lambda b: {"label_loss": tf.reduce_sum(weights_of(b))},
         forward=forward,
     )
+
+
+def positives_objective(weights: Sequence[float]) -> Objective:
+    """Return the objective of labels whose positives are weighted by [K]."""
+    forward = functools.partial(
+        label_sums, positive_weights=tf.constant(weights, tf.float32)
+    )
+    return CLASSIFICATION._replace(forward=forward)
 
 
 REGRESSION = CLASSIFICATION._replace(names=("label_loss", "tokens"))
