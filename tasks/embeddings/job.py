@@ -26,7 +26,7 @@ from tasks.embeddings.task import (
     with_prompts,
 )
 from tasks.embeddings.task import Options as VectorOptions
-from tasks.job import DataSet, FineTuningJob, Scored
+from tasks.job import DataSet, FineTuningJob, Learned, Scored
 from tasks.settings import RunSettings
 from tasks.task import number
 
@@ -233,6 +233,17 @@ class EmbeddingsJob(FineTuningJob):
             f"{len(texts):,}",
             f"{len(numbers) - 1:,}",
             long_texts.what_is_read(self.source, sizes),
+        )
+
+    def learned(self) -> Learned:
+        """Return also the positives that anchors have in other rows."""
+        learned = super().learned()
+        if self.learning.kind != learning.RANKING:
+            return learned
+        ids = learned.data.features[learning.TEXT_IDS]
+        known = learning.known_positives(ids.reshape(-1, self.group))
+        return learned._replace(
+            objective=learning.objective(self.learning, known)
         )
 
     # --- Scores and predictions ----------------------------------------------

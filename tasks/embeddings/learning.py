@@ -1,9 +1,9 @@
 """What sentence vectors learn: three losses.
 
     ranking       an anchor is to be nearer to its positive than to all other
-                  texts of the batch but anchors: the cross entropy of
-                  cosines / temperature (Henderson et al. 2017,
-                  arXiv:1705.00652)
+                  texts of the batch but anchors and its other positives: the
+                  cross entropy of cosines / temperature (Henderson et al.
+                  2017, arXiv:1705.00652)
     scores        the squared error of a pair's cosine to its score (Reimers
                   and Gurevych 2019, arXiv:1908.10084)
     distillation  the mean squared error of a text's vector to a teacher's
@@ -15,6 +15,9 @@ micro-batch.
 Letters in shapes: B examples of G texts each, D numbers of a vector.
 """
 
+from collections.abc import Sequence
+
+import numpy as np
 import tensorflow as tf
 
 from modeling import Seed
@@ -29,9 +32,28 @@ from training.objective import Objective, Sums
 # numbers, from 1; 0 fills up the texts of an example.
 TEXT_IDS, SCORE, TEACHER = "text_ids", "scores", "teacher_vectors"
 
+# A pair of anchor and positive is the int64 anchor * _MOST_TEXTS + positive.
+_MOST_TEXTS = 2**31
 
-def objective(learning: Learning) -> Objective:
-    """Return the loss and the metrics of one of the ways to learn."""
+
+def known_positives(text_ids: np.ndarray) -> np.ndarray:
+    """Return the pairs of anchor and positive of all examples, [N, G].
+
+    They ascend. Left out are positives that no row has but with this anchor:
+    only rows of equal anchors meet them in a batch.
+    """
+    ids = text_ids.astype(np.int64)
+    pairs = ids[:, 0] * _MOST_TEXTS + ids[:, 1]
+    pairs, rows = np.unique(pairs, return_counts=True)
+    in_all_rows = np.bincount(ids[:, 1:].ravel())
+    return pairs[rows < in_all_rows[pairs % _MOST_TEXTS]]
+
+
+def objective(learning: Learning, known: Sequence[int] = ()) -> Objective:
+    """Return the loss and the metrics of one of the ways to learn.
+
+    Of a ranking, `known` are the known_positives of the training data.
+    """
     name = f"{learning.kind}_loss"
 
     def count(batch: Batch) -> tf.Tensor:
@@ -47,7 +69,7 @@ def objective(learning: Learning) -> Objective:
         # As in Kusupati et al. 2022, arXiv:2205.13147.
         for size in learning.matryoshka_dims or vectors.shape[-1:]:
             loss, correct = _LOSSES[learning.kind](
-                vectors[..., :size], batch, learning
+                vectors[..., :size], batch, learning, known
             )
             losses.append(loss)
         weight = count(batch)
@@ -69,13 +91,16 @@ def objective(learning: Learning) -> Objective:
 
 
 def _ranking(
-    vectors: tf.Tensor, batch: Batch, learning: Learning
+    vectors: tf.Tensor,
+    batch: Batch,
+    learning: Learning,
+    known: Sequence[int] = (),
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Return the cross entropies, and how many positives are the nearest.
 
     Candidates are all positives, then all hard negatives. A candidate that is
     no negative is masked: a text that equals the anchor, and one that equals
-    its positive or the positive of an equal anchor.
+    its positive or the positive of an equal anchor, in the batch or `known`.
     """
     size = shape_of(vectors)[0]
     vectors = unit_length(vectors)
@@ -94,6 +119,8 @@ def _ranking(
     same_anchor = tf.cast(equal(ids[0], ids[0]), tf.float32)  # [B, B]
     is_text = tf.cast(equal(ids[1], others), tf.float32)  # [B, C]
     masked |= tf.matmul(same_anchor, is_text) > 0
+    pairs = tf.cast(ids[0], tf.int64)[:, None] * _MOST_TEXTS
+    masked |= _is_among(pairs + tf.cast(others, tf.int64), known)
     places = tf.range(size)
     own = equal(places, tf.range(tf.shape(others)[0]))
     scores = tf.where(masked & ~own, -1e9, scores)
@@ -107,7 +134,23 @@ def _ranking(
     return tf.reduce_sum(losses), tf.reduce_sum(tf.cast(correct, tf.float32))
 
 
-def _scores(vectors: tf.Tensor, batch: Batch, _) -> tuple[tf.Tensor, None]:
+def _is_among(keys: tf.Tensor, known: Sequence[int]) -> tf.Tensor:
+    """Return which int64 keys are among ascending ones, by bisection.
+
+    XLA's tf.searchsorted makes a tensor of each key beside all that are known.
+    """
+    bits = len(known).bit_length()
+    filled = np.full([2**bits], np.iinfo(np.int64).max)
+    filled[: len(known)] = known
+    table = tf.constant(filled)
+    places = tf.zeros_like(keys)
+    for bit in reversed(range(bits)):
+        later = places + 2**bit
+        places = tf.where(tf.gather(table, later) <= keys, later, places)
+    return tf.gather(table, places) == keys
+
+
+def _scores(vectors: tf.Tensor, batch: Batch, *_) -> tuple[tf.Tensor, None]:
     """Return the squared errors of the cosines of pairs [B, 2, D]."""
     vectors = unit_length(vectors)
     cosines = tf.reduce_sum(vectors[:, 0] * vectors[:, 1], axis=-1)  # [B]
@@ -115,7 +158,7 @@ def _scores(vectors: tf.Tensor, batch: Batch, _) -> tuple[tf.Tensor, None]:
 
 
 def _distillation(
-    vectors: tf.Tensor, batch: Batch, _
+    vectors: tf.Tensor, batch: Batch, *_
 ) -> tuple[tf.Tensor, None]:
     """Return the mean squared errors to the teacher's vectors [B, G, D]."""
     errors = tf.reduce_mean(tf.square(vectors - batch[TEACHER]), axis=-1)

@@ -26,13 +26,16 @@ from task_settings import settings_of
 
 from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import open_checkpoint
+from checkpoints.run_folder import RunFolder
 from checkpoints.tokenizer_folder import Folder
 from checkpoints.trained_for import TrainedFor
+from finetuning import flags as finetuning_flags
 from records import tfrecord
 from tasks import loading, predict, registry
 from tasks.embeddings import data, job, learning, model, scores
 from tasks.embeddings.data import Columns, Example
 from tasks.embeddings.task import prompt_of
+from tasks.fine_tuned import find_source
 from tasks.task import Input, Place
 from training.task_model import TaskModel
 
@@ -660,6 +663,48 @@ def test_the_ranking_loss_by_hand(symmetric):
         right += max(cosines) == cosines[0]
     assert float(loss) == pytest.approx(wanted, rel=1e-5)
     assert float(correct) == right
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
+    """Also if the batch lacks that row. Equal cosines: ln of the candidates."""
+    path = prediction_runs.write_lines(
+        tmp_path / "train.jsonl",
+        [
+            {"query": "a", "pos": ["b", "c"], "neg": ["d"]},
+            {"query": "e", "pos": ["c"], "neg": ["f"]},
+            {"query": "a", "pos": ["f"], "neg": ["c"]},
+        ],
+    )
+    run = scripts.load("run_embeddings")
+    start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
+    flags = {"train_file": path, "init_checkpoint": start, "do_train": True}
+    flags |= {"output_dir": tmp_path, "symmetric": symmetric}
+    parsed = scripts.parse(run, **flags)
+    settings = finetuning_flags.read_settings(parsed, RunFolder(""))
+    own = run.create_work(settings, find_source(settings)).job
+    found, objective = own.learned()
+    ids = found.features["text_ids"].reshape(4, 3)
+    for rows, wanted, back in (
+        # Of b: also d; c and f are positives of a, too. Of c: b, d and f.
+        ([0, 2], np.log(2) + np.log(4), np.log(2)),
+        # Of f: none, because c is a positive of a.
+        ([3], 0.0, 0.0),
+        # One anchor, then one pair, twice: the negatives of both rows.
+        ([0, 1], 2 * np.log(3), 0.0),
+        ([2, 2], 2 * np.log(3), 0.0),
+    ):
+        batch = {
+            "text_ids": tf.constant(ids[rows], tf.int32),
+            "input_mask": tf.ones([len(rows), 3, 4], tf.int32),
+        }
+        vectors = tf.ones([len(rows), 3, 4])
+        for learn in (objective.forward, tf.function(objective.forward)):
+            sums = learn(lambda *_, out=vectors: out, batch, None)
+            loss = (wanted + back) / 2 if symmetric else wanted
+            np.testing.assert_allclose(
+                sums["ranking_loss"], [loss, len(rows)], atol=1e-6
+            )
 
 
 def test_the_losses_of_scores_and_of_a_teacher_by_hand():
