@@ -540,15 +540,18 @@ def test_scores_of_a_retrieval_by_hand():
 
 
 def test_retrieval_is_that_of_trec_eval(tmp_path):
-    """With equal scores, grades, and queries without a relevant document."""
-    trec_eval = pytest.importorskip("pytrec_eval")
+    """With equal scores, grades, and queries without a relevant document.
+
+    A query has 18 relevant ones on average. The numbers are those of
+    pytrec_eval-terrier 0.5.11; where it is installed, it computes them again.
+    """
     rng = np.random.default_rng(1)
     documents = [f"d{n}" for n in range(130)] + ["Ä", "e", "é"]
     queries = [f"q{n}" for n in range(40)]
     qrels = {
         query: {
             str(name): int(rng.integers(-1, 4))
-            for name in rng.choice(documents, rng.integers(1, 9), False)
+            for name in rng.choice(documents, rng.integers(1, 60), False)
         }
         for query in queries[:30]
     }
@@ -572,6 +575,19 @@ def test_retrieval_is_that_of_trec_eval(tmp_path):
         np.array([*map(vectors.get, [*found.queries, *found.documents])], "f"),
         "dot",
     )
+    scored = scores.retrieval(ranked, [*found.relevant.values()])
+    assert scored == pytest.approx(
+        {
+            "recall_at_1": 0.011966026,
+            "recall_at_10": 0.066531795,
+            "recall_at_100": 0.717274555,
+            "mrr_at_10": 0.331560847,
+            "ndcg_at_10": 0.104322359,
+            "map_at_100": 0.124508956,
+        },
+        abs=1e-8,
+    )
+    trec_eval = pytest.importorskip("pytrec_eval")
     results = {
         query: {d: float(vectors[query] @ vectors[d]) for d in documents}
         for query in queries
@@ -580,7 +596,6 @@ def test_retrieval_is_that_of_trec_eval(tmp_path):
     wanted = trec_eval.RelevanceEvaluator(qrels, measures).evaluate(results)
     names = {"ndcg_at_10": "ndcg_cut_10", "map_at_100": "map_cut_100"}
     names |= {f"recall_at_{k}": f"recall_{k}" for k in (1, 10, 100)}
-    scored = scores.retrieval(ranked, [*found.relevant.values()])
     for ours, theirs in names.items():
         mean = np.mean([one[theirs] for one in wanted.values()])
         assert scored[ours] == pytest.approx(mean, abs=1e-6), ours
@@ -699,12 +714,11 @@ def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
             "input_mask": tf.ones([len(rows), 3, 4], tf.int32),
         }
         vectors = tf.ones([len(rows), 3, 4])
-        for learn in (objective.forward, tf.function(objective.forward)):
-            sums = learn(lambda *_, out=vectors: out, batch, None)
-            loss = (wanted + back) / 2 if symmetric else wanted
-            np.testing.assert_allclose(
-                sums["ranking_loss"], [loss, len(rows)], atol=1e-6
-            )
+        sums = objective.forward(lambda *_, out=vectors: out, batch, None)
+        loss = (wanted + back) / 2 if symmetric else wanted
+        np.testing.assert_allclose(
+            sums["ranking_loss"], [loss, len(rows)], atol=1e-6
+        )
 
 
 def test_the_losses_of_scores_and_of_a_teacher_by_hand():
