@@ -33,7 +33,7 @@ from tasks.task import number
 EMBEDDINGS = "embeddings.jsonl"
 
 # Raise it when the same files no longer give the same records.
-_VERSION = 2
+_VERSION = 3
 
 _SHOWN = 3  # examples in the log
 
@@ -224,8 +224,9 @@ class EmbeddingsJob(FineTuningJob):
                 tokens = self.tokens_of(row.input_ids)
                 rows.log_example(at, ("tokens", tokens))
             # Of the bare texts: one with the prompt of a query is the same as
-            # one with that of a document.
-            text_id = numbers.setdefault(text, len(numbers))
+            # one with that of a document. Case and white space do not matter.
+            key = text and " ".join(text.casefold().split())
+            text_id = numbers.setdefault(key, len(numbers))
             yield row, {learning.TEXT_IDS: text_id, learning.SCORE: values[at]}
         logs.say(
             "%s: %s texts, %s of them different; %s",

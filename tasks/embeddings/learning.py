@@ -28,8 +28,8 @@ from tasks.embeddings.flags import DISTILLATION, RANKING, SCORES, Learning
 from tasks.embeddings.model import SentenceEncoder, unit_length
 from training.objective import Objective, Sums
 
-# Features of the records besides ids. Equal texts of a file have equal
-# numbers, from 1; 0 fills up the texts of an example.
+# Features of the records besides ids. Equal texts of a file, but for case and
+# white space, have equal numbers, from 1; 0 fills up the texts of an example.
 TEXT_IDS, SCORE, TEACHER = "text_ids", "scores", "teacher_vectors"
 
 # A pair of anchor and positive is the int64 anchor * _MOST_TEXTS + positive.

@@ -687,7 +687,7 @@ def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
         tmp_path / "train.jsonl",
         [
             {"query": "a", "pos": ["b", "c"], "neg": ["d"]},
-            {"query": "e", "pos": ["c"], "neg": ["f"]},
+            {"query": "e", "pos": ["C "], "neg": ["f"]},
             {"query": "a", "pos": ["f"], "neg": ["c"]},
         ],
     )
