@@ -77,7 +77,8 @@ class Flags:
         },
     )
     """Type of the SavedModel's matrix products: the one that is fast on the
-    machine that serves. The weights in the files are float32."""
+    machine that serves. The matrices of the layers are stored in it, all other
+    weights in float32."""
 
     quantize: str = flag(
         "none",

@@ -266,6 +266,9 @@ def to_be_read(shapes: Mapping[str, Sequence[int]]) -> Iterator[None]:
 class Dense(Layer):
     """The layer x W + b; variables kernel [in, out] and bias [out]."""
 
+    # Kernels in 16 bits, by path, of a graph that is made (`kernels_kept`).
+    kept: dict[str, tf.Variable] | None = None
+
     def __init__(self, inputs: int, outputs: int, stddev: float, name: str):
         super().__init__(name)
         self.shape, self.stddev = [inputs, outputs], stddev
@@ -276,11 +279,34 @@ class Dense(Layer):
 
     def product(self, x: tf.Tensor) -> tf.Tensor:
         """Return x W, where a fused operation that follows adds the bias."""
-        return tf.matmul(x, tf.cast(self.kernel, x.dtype))
+        kernel = self.kernel
+        if Dense.kept is not None and x.dtype != kernel.dtype:
+            if kernel.path not in Dense.kept:
+                with tf.init_scope():
+                    value = tf.cast(kernel, x.dtype)
+                    copy = tf.Variable(value, trainable=False)
+                Dense.kept[kernel.path] = copy
+            kernel = Dense.kept[kernel.path]
+        return tf.matmul(x, tf.cast(kernel, x.dtype))
 
     def call(self, x: tf.Tensor) -> tf.Tensor:
         """Return x W + b in the dtype of x."""
         return elementwise.add_bias(self.product(x), self.bias)
+
+
+@contextlib.contextmanager
+def kernels_kept() -> Iterator[dict[str, tf.Variable]]:
+    """Make graphs whose kernels have the type of their products already.
+
+    Yields the 16-bit kernels by the paths of the float32 ones, which the model
+    has for training. To convert them in each call costs more than the products
+    of a short text do.
+    """
+    Dense.kept = {}
+    try:
+        yield Dense.kept
+    finally:
+        Dense.kept = None
 
 
 def layer_norm(x: tf.Tensor, gamma: tf.Tensor, beta: tf.Tensor) -> tf.Tensor:

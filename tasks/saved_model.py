@@ -21,6 +21,7 @@ from base.errors import UserError
 import tensorflow as tf
 from absl import logging
 
+import modeling
 from tasks.graph import TaskGraph
 
 # Below a SavedModel's directory; TensorFlow leaves the second folder to others.
@@ -43,7 +44,10 @@ def write(graph: TaskGraph, directory: str) -> None:
     graph.skip_padding()
     clock = progress.clock("Writing the SavedModel")
     with clock, _new_directory(directory) as temporary:
-        signatures = graph.signatures()
+        with modeling.kernels_kept() as kept:
+            signatures = graph.signatures()
+        variables = graph.model.variables
+        graph.weights = [kept.get(v.path, v.value) for v in variables]
         graph.__call__ = graph.serve = _call_of(signatures["serving_default"])
         tf.saved_model.save(graph, temporary, signatures)
         for name in (VOCABULARY, DESCRIPTION):

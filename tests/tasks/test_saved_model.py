@@ -28,7 +28,7 @@ from tensorflow.python.framework import test_util
 import tokenization
 from modeling import BertConfig
 from pretraining import model as pretraining_model
-from tasks import saved_model
+from tasks import loading, saved_model
 from tasks.classifier import model as classifier_model
 from training.task_model import TaskModel
 
@@ -106,6 +106,39 @@ def test_each_weight_is_stored_once(encoder):
         if not name.startswith("_CHECKPOINTABLE")
     )
     assert shapes == sorted(v.value.shape.as_list() for v in model.variables)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", ["bfloat16", nightly("float16")])
+def test_kernels_are_stored_in_the_type_of_their_products(
+    encoder, dtype, tmp_path
+):
+    """The answers are those of kernels that are converted in each call."""
+    model, directory = encoder
+    source = str(directory.parent / "model")
+    path = str(export(source, tmp_path / "1", dtype=dtype))
+    stored = tf.train.load_checkpoint(f"{path}/variables/variables")
+    found = sorted(
+        (stored.get_variable_to_shape_map()[name], kind.name)
+        for name, kind in stored.get_variable_to_dtype_map().items()
+        if not name.startswith("_CHECKPOINTABLE")
+    )
+    assert found == sorted(
+        (v.value.shape.as_list(), dtype if "kernel" in v.path else "float32")
+        for v in model.variables
+    )
+    rows = np.array([[2, 6, 7, 8, 3], [2, 7, 3, 0, 0]], np.int32)
+    batch = {
+        "input_ids": tf.constant(rows),
+        "input_mask": tf.constant((rows > 0).astype(np.int32)),
+        "segment_ids": tf.zeros_like(rows),
+    }
+    graph = loading.load_graph(loading.find(source, dtype=dtype))
+    graph.skip_padding()
+    wanted = graph.ids_signature()(**batch)
+    answers = tf.saved_model.load(path).signatures["ids"](**batch)
+    for name, value in wanted.items():
+        np.testing.assert_array_equal(answers[name], value)
 
 
 @pytest.mark.slow
