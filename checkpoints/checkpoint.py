@@ -328,6 +328,13 @@ def write_tokenizer_json(directory: str, checkpoint: Checkpoint) -> None:
     )
     made.decoder = decoders.WordPiece()
     special, normalized = settings.special_tokens, settings.normalized_tokens
+    if (
+        checkpoint.trained_for.task == "token_classification"
+        or "cls/squad/output_weights" in checkpoint.shapes
+    ):
+        # Programs that know them by this file alone tag [CLS] without it, and
+        # answer with [SEP]. transformers splits them as its settings say.
+        special = (*special, *settings.token_names)
     made.add_tokens(
         [
             tokenizers.AddedToken(
