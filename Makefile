@@ -6,6 +6,7 @@
 # make test-notebooks  the notebooks, top to bottom: about ten minutes
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
+# make test-clients  other programs on exported models: Node, 4 GB, five minutes
 # make lint   ruff and the import rule
 # make docs   the documentation as a site in site/, with the Python reference
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
@@ -18,11 +19,12 @@
 VENV := .venv
 BIN := $(VENV)/bin
 ACCELERATORS := .venv-accelerators
+CLIENTS := .venv-clients
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-all test-hosts test-notebooks test-browser \
-  test-accelerators lint docs gpu bench clean
+  test-accelerators test-clients lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -60,6 +62,12 @@ test-accelerators: $(VENV)/dev.stamp $(ACCELERATORS)/runtime.stamp
 	ACCELERATOR_PYTHON=$(ACCELERATORS)/bin/python \
 	  $(BIN)/python -m pytest tests/test_compile_steps.py
 
+# With PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu the packages have
+# a third of the size. -rs names the clients that are skipped.
+test-clients: $(VENV)/dev.stamp $(CLIENTS)/runtime.stamp
+	CLIENTS_PYTHON=$(CLIENTS)/bin/python \
+	  $(BIN)/python -m pytest -s -rs tests/clients
+
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -78,7 +86,7 @@ bench: $(VENV)/runtime.stamp
 	$(BIN)/python -m tools.benchmark
 
 clean:
-	rm -rf $(VENV) $(ACCELERATORS) demo_output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) demo_output .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -106,6 +114,17 @@ $(VENV)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/pip
 $(ACCELERATORS)/runtime.stamp: requirements-accelerators.txt | $(VENV)/dev.stamp
 	$(BIN)/python -m venv $(ACCELERATORS)
 	$(ACCELERATORS)/bin/python -m pip install --disable-pip-version-check -r $<
+	@touch $@
+
+# The packages of Node would fetch CUDA's libraries with scripts of theirs.
+$(CLIENTS)/runtime.stamp: $(wildcard tests/clients/*.txt tests/clients/*.json) \
+  | $(VENV)/dev.stamp
+	$(BIN)/python -m venv $(CLIENTS)
+	$(CLIENTS)/bin/python -m pip install --disable-pip-version-check \
+	  -r tests/clients/requirements.txt
+	if command -v npm; then ONNXRUNTIME_NODE_INSTALL=skip \
+	  npm install --prefix tests/clients --ignore-scripts --no-audit --no-fund \
+	  --no-package-lock; fi
 	@touch $@
 
 $(VENV)/notebooks.stamp: requirements-notebooks.txt $(VENV)/dev.stamp

@@ -85,6 +85,8 @@ _ARCHITECTURES = (
 )
 # The classes of pre-trained models whose tokens see both sides.
 _MASKED = ("BertForPreTraining", "BertForMaskedLM")
+# The classes whose answers are tokens of the text.
+_OF_TOKENS = ("BertForTokenClassification", "BertForQuestionAnswering")
 # `task` in the configuration to the class, where two classes have the same
 # variables.
 _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
@@ -141,7 +143,8 @@ def main(_: list[str]) -> None:
             files = dataclasses.replace(files, known=known)
             checkpoint = dataclasses.replace(checkpoint, files=files)
         write_tokenizer(FLAGS.output, checkpoint)
-        write_tokenizer_json(FLAGS.output, checkpoint)
+        shows_tokens = architecture in _OF_TOKENS
+        write_tokenizer_json(FLAGS.output, checkpoint, shows_tokens)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
     if settings:

@@ -292,11 +292,17 @@ def write_tokenizer(directory: str, checkpoint: Checkpoint) -> None:
     text_files.write_json(path, keys, sort_keys=True)
 
 
-def write_tokenizer_json(directory: str, checkpoint: Checkpoint) -> None:
+def write_tokenizer_json(
+    directory: str, checkpoint: Checkpoint, shows_tokens: bool = False
+) -> None:
     """Write tokenizer.json for programs that read no vocab.txt.
 
     The model's own file is kept where it says the same. Without a vocabulary,
     or without [UNK], [CLS] and [SEP] in it, nothing is written.
+
+    `shows_tokens`: whether answers are tokens of the text. Else a program that
+    knows [CLS] and [SEP] by this file alone would tag them, and answer with
+    them. It finds them in texts, too; transformers follows its settings.
     """
     files, settings = checkpoint.files, checkpoint.tokenizer_settings
     _, unknown, first, last, _ = settings.token_names
@@ -328,12 +334,7 @@ def write_tokenizer_json(directory: str, checkpoint: Checkpoint) -> None:
     )
     made.decoder = decoders.WordPiece()
     special, normalized = settings.special_tokens, settings.normalized_tokens
-    if (
-        checkpoint.trained_for.task == "token_classification"
-        or "cls/squad/output_weights" in checkpoint.shapes
-    ):
-        # Programs that know them by this file alone tag [CLS] without it, and
-        # answer with [SEP]. transformers splits them as its settings say.
+    if shows_tokens:
         special = (*special, *settings.token_names)
     made.add_tokens(
         [

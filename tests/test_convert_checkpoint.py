@@ -8,6 +8,7 @@ import sys
 import unicodedata
 from pathlib import Path
 
+import litert_files
 import numpy as np
 import pytest
 import safetensors.numpy
@@ -664,6 +665,27 @@ def test_tokenizer_json_has_what_is_applied(directory, tmp_path):
     assert (tmp_path / "new" / "tokenizer.json").read_text() == (
         written.read_text()
     )
+
+
+@pytest.mark.parametrize(
+    ("kind", "is_special"),
+    [
+        ("classifier", False),
+        ("token_classification", True),
+        ("question_answering", True),
+    ],
+)
+def test_tokenizer_json_names_the_marks_that_a_task_shows(
+    tmp_path, kind, is_special
+):
+    """Else programs that read it alone tag [CLS], and answer with [SEP]."""
+    source = litert_files.write_model(tmp_path / "model", kind)
+    convert(source, tmp_path / "out", "huggingface")
+    written = json.loads((tmp_path / "out" / "tokenizer.json").read_text())
+    found = [one["content"] for one in written["added_tokens"]]
+    assert found == (list(SPECIAL_TOKENS) if is_special else [])
+    settings = open_checkpoint(str(tmp_path / "out")).tokenizer_settings
+    assert not settings.special_tokens
 
 
 @pytest.mark.parametrize(

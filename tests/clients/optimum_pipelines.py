@@ -1,4 +1,4 @@
-"""transformers' pipelines on optimum's models: python optimum_pipelines.py FILE.
+"""Pipelines on optimum's models: python optimum_pipelines.py FILE.
 
 The ONNX files are run, not the weights beside them.
 """
@@ -22,7 +22,7 @@ request = json.loads(Path(sys.argv[1]).read_text())
 def load(task, kind, name, **options):
     """Return a pipeline of a folder."""
     folder = f"{request['folder']}/{name}"
-    model = kind.from_pretrained(folder, file_name="onnx/model.onnx")
+    model = kind.from_pretrained(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     return pipeline(task, model, tokenizer=tokenizer, **options)
 
