@@ -250,7 +250,9 @@ def check_pipelines(models: Models, found: dict, cuts_sep: bool) -> None:
         found_all.append(one["score"])
         wanted_all.append(score_of_spans(logits, len(asked), end).max())
     near("question-answering", found_all, wanted_all)
-    np.testing.assert_allclose(found_all, wanted_all, rtol=1e-4)
+    # Most are small. transformers.js leaves [UNK] out of the sums, and
+    # transformers adds spans of the same words.
+    np.testing.assert_allclose(found_all, wanted_all, rtol=2e-3)
 
 
 def score_of_spans(
