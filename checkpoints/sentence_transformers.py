@@ -274,7 +274,7 @@ def _vectors(
         settings = folder.read(file, f"*_{kind}/config.json")
         if not settings and kind != "Normalize":
             raise Refused(f"it has no {file}")
-        chain.append({"kind": kind} | _module(kind, settings))
+        chain.append(_module(kind, settings) | {"kind": kind})
         Module.from_dict(chain[-1], folder.file(file))  # errors name that file
         if (
             settings.get("include_prompt") is False
@@ -314,13 +314,11 @@ def _module(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         name = settings.get("activation_function", TORCH_NAMES["tanh"])
         if _class_of(name) not in _ACTIVATIONS:
             raise Refused(f"its activation_function is {name!r}")
-        return {
-            "inputs": settings.get("in_features"),
-            "outputs": settings.get("out_features"),
-            "bias": settings.get("bias", True),
-            "activation": _ACTIVATIONS[_class_of(name)],
-        }
-    return {"inputs": settings.get("dimension")} if kind == "LayerNorm" else {}
+        own = {n: settings[n] for n in Module._fields if n in settings}
+        return own | {"activation": _ACTIVATIONS[_class_of(name)]}
+    if kind == "LayerNorm":
+        return {"in_features": settings.get("dimension")}
+    return {}
 
 
 def _cross_encoder(
@@ -420,10 +418,9 @@ def _settings(module: Module, hidden_size: int) -> dict[str, Any]:
             own = {"pooling_mode": module.poolings}
         return {"word_embedding_dimension": hidden_size} | own
     if module.kind == "Dense":
-        return {
-            "in_features": module.inputs,
-            "out_features": module.outputs,
-            "bias": module.bias,
-            "activation_function": TORCH_NAMES[module.activation],
-        }
-    return {"dimension": module.inputs} if module.kind == "LayerNorm" else {}
+        names = "in_features", "out_features", "bias"
+        own = {name: getattr(module, name) for name in names}
+        return own | {"activation_function": TORCH_NAMES[module.activation]}
+    if module.kind == "LayerNorm":
+        return {"dimension": module.in_features}
+    return {}

@@ -95,16 +95,16 @@ class Module(NamedTuple):
             calls them.
         poolings: of Pooling: how the vectors of tokens become one, each of
             TOKEN_POOLINGS; several are joined to a longer one in this order.
-        inputs: of Dense and LayerNorm: numbers of a vector that is read.
-        outputs: of Dense: numbers of its result.
+        in_features: of Dense and LayerNorm: numbers of a vector that it reads.
+        out_features: of Dense: numbers of its result.
         bias: of Dense: whether a vector is added to the product.
         activation: of Dense: the function that follows; None: none.
     """
 
     kind: str
     poolings: tuple[str, ...] = ()
-    inputs: int | None = None
-    outputs: int | None = None
+    in_features: int | None = None
+    out_features: int | None = None
     bias: bool = True
     activation: Activation | None = None
 
@@ -121,11 +121,11 @@ class Module(NamedTuple):
             found = found._replace(poolings=tuple(found.poolings))
             is_size = _TYPES[int | None][1]
             is_valid = found.activation in (None, *get_args(Activation)) and {
-                "Pooling": {""}
-                < {"", *found.poolings}
-                <= {"", *TOKEN_POOLINGS},
+                "Pooling": found.poolings
+                and {*found.poolings} <= {*TOKEN_POOLINGS},
                 "Dense": all(map(is_size, found[2:4])) and found.bias in (0, 1),
-                "LayerNorm": is_size(found.inputs) and not found.outputs,
+                "LayerNorm": is_size(found.in_features)
+                and not found.out_features,
                 "Normalize": True,
             }.get(found.kind)
         if not is_valid:
@@ -140,11 +140,11 @@ class Module(NamedTuple):
     def shapes(self) -> dict[str, list[int]]:
         """The shapes of its variables by their names."""
         if self.kind == "LayerNorm":
-            return {"gamma": [self.inputs], "beta": [self.inputs]}
+            return {"gamma": [self.in_features], "beta": [self.in_features]}
         if self.kind != "Dense":
             return {}
-        bias = {"bias": [self.outputs]} if self.bias else {}
-        return {"kernel": [self.inputs, self.outputs], **bias}
+        bias = {"bias": [self.out_features]} if self.bias else {}
+        return {"kernel": [self.in_features, self.out_features], **bias}
 
 
 NORMALIZE = Module("Normalize")

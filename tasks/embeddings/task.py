@@ -128,11 +128,11 @@ def vector_size(model: Checkpoint) -> int:
     width = model.config.hidden_size
     for at, module in enumerate(model.trained_for.modules, 1):
         name = f"{at}_{module.kind}"
-        if module.inputs not in (None, width):
+        if module.in_features not in (None, width):
             raise UserError(
                 f"{model.prefix}: the module {name} reads vectors of "
-                f"{module.inputs} numbers, and gets vectors of {width}: wanted "
-                "the files of one model"
+                f"{module.in_features} numbers, and gets vectors of {width}: "
+                "wanted the files of one model"
             )
         for variable, shape in module.shapes.items():
             path = f"{name}/{variable}"
@@ -143,7 +143,7 @@ def vector_size(model: Checkpoint) -> int:
                     f"{WEIGHTS_NAME}; where you trust the model, "
                     "SentenceTransformer(DIR).save(NEW_DIR) writes them"
                 )
-        width = module.outputs or width * max(len(module.poolings), 1)
+        width = module.out_features or width * max(len(module.poolings), 1)
     return width
 
 

@@ -174,7 +174,7 @@ def test_keys_of_a_configuration():
         ({"modules": [{"kind": "Normalize"}]}, "modules are Normalize, wanted"),
         ({"modules": ["Pooling"]}, "a module is Pooling, wanted"),
         ({"modules": [{"kind": []}]}, "a module is"),
-        ({"modules": [{"kind": "Dense", "inputs": 3}]}, "a module is"),
+        ({"modules": [{"kind": "Dense", "in_features": 3}]}, "a module is"),
         ({"modules": [{"kind": "LayerNorm"}]}, "a module is"),
         ({"modules": [{"kind": "Normalize", "activation": "x"}]}, "a module"),
         ({"modules": [{"kind": "Pooling", "poolings": [[]]}]}, "a module"),
