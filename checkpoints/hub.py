@@ -42,8 +42,6 @@ _SMALL = (
     # No weights: a repository of adapters may have many.
     *(x for x in known_settings.TELLING if x.endswith((".json", ".metadata"))),
     *sentence_transformers.FILES,
-    "*_Pooling/config.json",
-    "*_Normalize/config.json",
 )
 _WEIGHTS = (
     published.WEIGHTS_NAME,

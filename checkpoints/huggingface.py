@@ -227,7 +227,7 @@ def our_name(name: str) -> str | None:
         return _HEADS[name]
     *parents, last = re.sub(r"\blayer\.(\d+)", r"layer_\1", name).split(".")
     parent = parents[-1] if parents else ""
-    if parent == "LayerNorm":
+    if parent.endswith("LayerNorm"):
         last = {"weight": "gamma", "bias": "beta"}.get(last, last)
     elif parent.endswith("_embeddings") and last == "weight":
         return "/".join(parents)
@@ -486,6 +486,12 @@ class Reader:
                     "that does not belong to it"
                 )
             self._names[key] = file, name
+        modules = sentence_transformers.weight_files(directory)
+        for start, path in modules.items():
+            file = _open(path)
+            for name in file.keys():  # noqa: SIM118
+                last = re.sub(r"^(linear|norm)\.", "", name)
+                self._names[our_name(f"{start}.{last}")] = file, name
         self._check_tied()
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
@@ -568,14 +574,19 @@ def _read(file: Any, name: str) -> np.ndarray:
 
 
 def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
-    """Write model.safetensors of {the original's variable name: value}."""
-    named = {
-        their_name(key): np.ascontiguousarray(
+    """Write {the original's variable name: value} to model.safetensors.
+
+    Modules of sentence-transformers have such a file in their folder, which is
+    there.
+    """
+    files: dict[str, dict[str, np.ndarray]] = {"": {}}
+    for key, value in tensors.items():
+        folder, name = sentence_transformers.file_of(their_name(key))
+        files.setdefault(folder, {})[name] = np.ascontiguousarray(
             value.T if _is_transposed(key) else value
         )
-        for key, value in tensors.items()
-    }
-    # transformers checks `format`: "pt" is the orientation of its tensors.
-    data = safetensors.numpy.save(named, metadata={"format": "pt"})
-    path = os.path.join(directory, published.WEIGHTS_NAME)
-    file_system.write_bytes(path, data)
+    for folder, named in files.items():
+        # transformers checks `format`: "pt" is the orientation of its tensors.
+        data = safetensors.numpy.save(named, metadata={"format": "pt"})
+        path = os.path.join(directory, folder, published.WEIGHTS_NAME)
+        file_system.write_bytes(path, data)

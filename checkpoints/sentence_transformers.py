@@ -1,8 +1,9 @@
 """The files by which sentence-transformers makes a model's sentence vectors.
 
 A model there is a list of modules, modules.json: the encoder, the pooling of
-its tokens' vectors (1_Pooling/config.json), and often their normalization. Two
-more files have the length of texts, the prompts, which are put before a text,
+its tokens' vectors (1_Pooling/config.json), and often their normalization.
+Others, such as 2_Dense, have weights in their folder. Two more files have the
+length of texts, the prompts, which are put before a text,
 how vectors are compared, and how many of their numbers are kept:
 
     sentence_bert_config.json          {"max_seq_length": 256}
@@ -25,35 +26,54 @@ from base.errors import UserError
 from checkpoints import known_settings, published
 from checkpoints.known_settings import Refused
 from checkpoints.tokenizer_folder import Folder
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import TOKEN_POOLINGS, Module, TrainedFor
 
-# TrainedFor.output_activation to torch's name of the function's class.
+# An Activation to torch's name of the function's class.
 TORCH_NAMES = {
     None: "torch.nn.modules.linear.Identity",
     "sigmoid": "torch.nn.modules.activation.Sigmoid",
     "tanh": "torch.nn.modules.activation.Tanh",
+    "relu": "torch.nn.modules.activation.ReLU",
+    "gelu_erf": "torch.nn.modules.activation.GELU",
+    "silu": "torch.nn.modules.activation.SiLU",
 }
 
 TASK = "embeddings"  # TrainedFor.task
 
-POOLINGS = ("mean", "cls", "max")
-
 _MODULES = "modules.json"
-_POOLING = "1_Pooling/config.json"
 _LENGTH = "sentence_bert_config.json"
 _PROMPTS = "config_sentence_transformers.json"
 
-_NORMALIZE = "2_Normalize/config.json"
+_WEIGHTS = {"Dense": "linear", "LayerNorm": "norm"}  # kind -> layer in it
 
-FILES = (_MODULES, _POOLING, _LENGTH, _PROMPTS)
+# Those that a model may have, as patterns.
+_PATTERNS = [n for n in known_settings.SETTINGS if n.startswith("*")]
+_PATTERNS += [f"*_{kind}/{published.WEIGHTS_NAME}" for kind in _WEIGHTS]
+FILES = (_MODULES, _LENGTH, _PROMPTS, *_PATTERNS)
 
-# Up to version 5, one of these keys of the pooling's file is true; later
-# versions have `pooling_mode`.
+# Up to version 5, these keys of the pooling's file are true of the poolings
+# that are joined, in this order; later versions have `pooling_mode`.
 _OLD_KEYS = {
-    "pooling_mode_mean_tokens": "mean",
     "pooling_mode_cls_token": "cls",
     "pooling_mode_max_tokens": "max",
+    "pooling_mode_mean_tokens": "mean",
+    "pooling_mode_mean_sqrt_len_tokens": "mean_sqrt_len_tokens",
+    "pooling_mode_weightedmean_tokens": "weightedmean",
+    "pooling_mode_lasttoken": "lasttoken",
 }
+_OLDEST = [*_OLD_KEYS][:3]  # all versions know them
+
+
+def _class_of(name: Any) -> str:
+    """Return torch's name of a function without the modules in between.
+
+    >>> _class_of("torch.nn.modules.activation.Tanh"), _class_of("my.Tanh")
+    ('torch.Tanh', 'my.Tanh')
+    """
+    return re.sub(r"^torch\..*\.", "torch.", str(name))
+
+
+_ACTIVATIONS = {_class_of(name): own for own, name in TORCH_NAMES.items()}
 
 
 def read(
@@ -82,16 +102,14 @@ def read(
     )
     # All positions are no news, and no reason to fine-tune with that length.
     fields = {"max_seq_length": length} if length < positions else {}
-    root = "" if folder.has(_MODULES) else ".."
-    modules = _read_modules(folder.file(os.path.join(root, _MODULES)))
-    own = os.path.basename(os.path.normpath(folder.path))
-    if not modules or (root and modules[0].get("path") != own):
+    root, modules = _find_modules(folder.path)
+    if not modules:
         return fields
     try:
         sizes = folder.read(_LENGTH)
         others = folder.read(os.path.join(root, _PROMPTS), _PROMPTS)
         if others.get("model_type") == "CrossEncoder":
-            _check_kinds(modules, [])
+            _check_kinds(modules, "^$")
             path = folder.file(os.path.join(root, _PROMPTS))
             return fields | _cross_encoder(path, others, num_outputs)
         found = _vectors(folder, root, modules, sizes, others)
@@ -128,6 +146,50 @@ def encoder_folder(directory: str) -> str:
             "the model"
         )
     return os.path.join(directory, path) if path else directory
+
+
+def weight_files(directory: str) -> dict[str, str]:
+    """Return the files of weights of the modules behind an encoder.
+
+    They are {beginning of their tensors' names: path}.
+    """
+    root, modules = _find_modules(directory)
+    found = {}
+    for number, kind in enumerate(_kinds(modules)):
+        folder = os.path.join(directory, root, modules[number].get("path", ""))
+        path = os.path.join(folder, published.WEIGHTS_NAME)
+        if kind in _WEIGHTS and file_system.exists(path):
+            found[f"{number}_{kind}"] = path
+    return found
+
+
+def file_of(name: str) -> tuple[str, str]:
+    """Return the folder of a tensor, and its name there.
+
+    >>> file_of("2_Dense.weight")
+    ('2_Dense', 'linear.weight')
+    >>> file_of("bert.pooler.dense.weight")
+    ('', 'bert.pooler.dense.weight')
+    """
+    match = re.fullmatch(r"(\d+_(\w+))\.(\w+)", name)
+    if not match:
+        return "", name
+    folder, kind, last = match.groups()
+    return folder, f"{_WEIGHTS[kind]}.{last}"
+
+
+def _find_modules(directory: str) -> tuple[str, list[dict[str, Any]]]:
+    """Return the folder of an encoder's modules, "" or "..", and the modules.
+
+    Those above belong to it if they begin with its folder.
+    """
+    is_here = file_system.exists(os.path.join(directory, _MODULES))
+    root = "" if is_here else ".."
+    modules = _read_modules(os.path.join(directory, root, _MODULES))
+    own = os.path.basename(os.path.normpath(directory))
+    if root and modules and modules[0].get("path") != own:
+        modules = []
+    return root, modules
 
 
 def _read_modules(path: str) -> list[dict[str, Any]]:
@@ -173,15 +235,17 @@ def _length(
 
 
 def _check_kinds(
-    modules: Sequence[Mapping[str, Any]], *wanted: Sequence[str]
+    modules: Sequence[Mapping[str, Any]], wanted: str
 ) -> list[str]:
     """Return the classes of the modules behind the encoder.
 
     Raises:
-        Refused: they are none of those wanted.
+        Refused: their names in a row do not match the pattern.
     """
     kinds = _kinds(modules)
-    if kinds[:1] != ["Transformer"] or kinds[1:] not in wanted:
+    if kinds[:1] != ["Transformer"] or not re.search(
+        wanted, " ".join(kinds[1:])
+    ):
         raise Refused(f"its modules are {', '.join(kinds)}")
     return kinds[1:]
 
@@ -201,32 +265,23 @@ def _vectors(
     Raises:
         Refused: it has a module or a setting that this project lacks.
     """
-    kinds = _check_kinds(modules, ["Pooling"], ["Pooling", "Normalize"])
+    kinds = _check_kinds(modules, "^Pooling( (Dense|LayerNorm|Normalize))*$")
     for one in modules:
         known_settings.check(_MODULES, folder.file(_MODULES), one)
-    paths = [os.path.join(root, one.get("path", "")) for one in modules[1:]]
-    files = [os.path.join(path, "config.json") for path in paths]
-    pooling, *_ = map(folder.read, files, (_POOLING, _NORMALIZE))
-    if not pooling:
-        raise Refused(f"it has no {files[0]}")
-    modes = pooling.get("pooling_mode")
-    if modes is None:
-        modes = [
-            _OLD_KEYS.get(key, key)
-            for key, value in pooling.items()
-            if key.startswith("pooling_mode_") and value is True
-        ]
-    if isinstance(modes, list) and len(modes) <= 1:
-        modes = modes[0] if modes else "mean"
-    if modes not in POOLINGS:
-        raise Refused(f"its pooling is {modes}")
-    prompts = others.get("prompts") or {}
-    if (
-        pooling.get("include_prompt") is False
-        and isinstance(prompts, dict)
-        and any(prompts.values())
-    ):
-        raise Refused("its pooling leaves the tokens of prompts out")
+    prompts, chain = others.get("prompts") or {}, []
+    for kind, one in zip(kinds, modules[1:], strict=True):
+        file = os.path.join(root, one.get("path", ""), "config.json")
+        settings = folder.read(file, f"*_{kind}/config.json")
+        if not settings and kind != "Normalize":
+            raise Refused(f"it has no {file}")
+        chain.append(_module(kind, settings) | {"kind": kind})
+        Module.from_dict(chain[-1], folder.file(file))  # errors name that file
+        if (
+            settings.get("include_prompt") is False
+            and isinstance(prompts, dict)
+            and any(prompts.values())
+        ):
+            raise Refused("its pooling leaves the tokens of prompts out")
     is_cased = not folder.said.get("do_lower_case", True)
     if sizes.get("do_lower_case") and is_cased:
         raise Refused(f"{_LENGTH} lower-cases texts of a cased model")
@@ -236,10 +291,34 @@ def _vectors(
     TrainedFor.from_dict(own, folder.file(_PROMPTS))  # errors name that file
     return {
         "task": TASK,
-        "pooling": modes,
-        "normalize": "Normalize" in kinds,
+        "modules": chain,
         **own,
     }
+
+
+def _module(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields of a Module for the settings in its file.
+
+    Raises:
+        Refused: it has a pooling or a function that this project lacks.
+    """
+    if kind == "Pooling":
+        found = settings.get("pooling_mode")
+        if found is None:
+            found = [n for key, n in _OLD_KEYS.items() if settings.get(key)]
+        poolings = found if isinstance(found, list) else [found]
+        if not all(one in TOKEN_POOLINGS for one in poolings):
+            raise Refused(f"its pooling is {found}")
+        return {"poolings": poolings or ["mean"]}
+    if kind == "Dense":
+        name = settings.get("activation_function", TORCH_NAMES["tanh"])
+        if _class_of(name) not in _ACTIVATIONS:
+            raise Refused(f"its activation_function is {name!r}")
+        own = {n: settings[n] for n in Module._fields if n in settings}
+        return own | {"activation": _ACTIVATIONS[_class_of(name)]}
+    if kind == "LayerNorm":
+        return {"in_features": settings.get("dimension")}
+    return {}
 
 
 def _cross_encoder(
@@ -274,16 +353,15 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
     Raises:
         UserError: a number goes through a function that this project lacks.
     """
-    package, *_, last = str(name).split(".")
+    own = _class_of(name)
     if num_outputs == 1:
-        for ours, torch_name in TORCH_NAMES.items():
-            if package == "torch" and torch_name.endswith(f".{last}"):
-                return ours
+        if own in _ACTIVATIONS:
+            return _ACTIVATIONS[own]
         raise UserError(
             f"{place} is {name!r}, a function that this project lacks; known "
             f"are {', '.join(TORCH_NAMES.values())}"
         )
-    if last not in ("Identity", "Softmax"):
+    if own not in ("torch.Identity", "torch.Softmax"):
         logs.warn_once(
             f"{place} is {name!r}, which is not applied: the scores of "
             "classes are their probabilities"
@@ -292,20 +370,20 @@ def output_activation(name: Any, num_outputs: int, place: str) -> str | None:
 
 
 def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:
-    """Write the files of a model whose task is TASK.
+    """Write the files of a model whose task is TASK, but for its weights.
 
-    They have the keys of the first versions, which all versions read.
+    They have the keys of the first versions, which all versions read, if these
+    can say it.
     """
-    modules = {"": "Transformer", "1_Pooling": "Pooling"}
-    if trained_for.normalize:
-        modules["2_Normalize"] = "Normalize"
-    for path in filter(None, modules):
+    modules = {"": "Transformer"}
+    files: dict[str, Any] = {}
+    for number, module in enumerate(trained_for.modules, 1):
+        path = f"{number}_{module.kind}"
+        modules[path] = module.kind
         file_system.make_directory(os.path.join(directory, path))
-    pooling = {
-        key: mode == trained_for.pooling for key, mode in _OLD_KEYS.items()
-    }
-    files = {
-        _POOLING: {"word_embedding_dimension": hidden_size} | pooling,
+        if settings := _settings(module, hidden_size):
+            files[f"{path}/config.json"] = settings
+    files |= {
         _LENGTH: {
             "max_seq_length": trained_for.max_seq_length,
             "do_lower_case": False,  # the tokenizer does
@@ -329,3 +407,20 @@ def write(directory: str, trained_for: TrainedFor, hidden_size: int) -> None:
     for name, content in files.items():
         path = os.path.join(directory, name)
         text_files.write_json(path, content, ensure_ascii=False)
+
+
+def _settings(module: Module, hidden_size: int) -> dict[str, Any]:
+    """Return the settings in a module's file; none of Normalize."""
+    if module.kind == "Pooling":
+        keys = [k for k, name in _OLD_KEYS.items() if name in module.poolings]
+        own = dict.fromkeys(_OLDEST, False) | dict.fromkeys(keys, True)
+        if module.poolings != tuple(map(_OLD_KEYS.get, keys)):
+            own = {"pooling_mode": module.poolings}
+        return {"word_embedding_dimension": hidden_size} | own
+    if module.kind == "Dense":
+        names = "in_features", "out_features", "bias"
+        own = {name: getattr(module, name) for name in names}
+        return own | {"activation_function": TORCH_NAMES[module.activation]}
+    if module.kind == "LayerNorm":
+        return {"dimension": module.in_features}
+    return {}

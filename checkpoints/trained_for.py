@@ -5,6 +5,7 @@ objective if that is not the paper's. They are no part of BertConfig, which
 describes the encoder alone.
 """
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, get_args
 
@@ -15,8 +16,14 @@ HOWS = CUT, HEAD_TAIL, TAIL, WINDOWS = "cut", "head_tail", "tail", "windows"
 
 POOLINGS = ("mean", "max")  # of windows
 
-# Functions that a number may go through.
-Activation = Literal["sigmoid", "tanh"]
+# How the vectors of tokens become one, by the names of sentence-transformers.
+TokenPooling = Literal[
+    "mean", "cls", "max", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"
+]
+TOKEN_POOLINGS = get_args(TokenPooling)
+
+# Functions that numbers may go through.
+Activation = Literal["sigmoid", "tanh", "relu", "gelu_erf", "silu"]
 
 # How two vectors are compared: by the cosine or the product, or by minus the
 # distance. The names are those of sentence-transformers.
@@ -80,6 +87,76 @@ class LongTexts(NamedTuple):
         return max_seq_length + (self.max_windows - 1) * self.doc_stride
 
 
+class Module(NamedTuple):
+    """A step from the vectors of a text's tokens to the vector of the text.
+
+    Attributes:
+        kind: Pooling, Dense, LayerNorm or Normalize, as sentence-transformers
+            calls them.
+        poolings: of Pooling: how the vectors of tokens become one, each of
+            TOKEN_POOLINGS; several are joined to a longer one in this order.
+        in_features: of Dense and LayerNorm: numbers of a vector that it reads.
+        out_features: of Dense: numbers of its result.
+        bias: of Dense: whether a vector is added to the product.
+        activation: of Dense: the function that follows; None: none.
+    """
+
+    kind: str
+    poolings: tuple[str, ...] = ()
+    in_features: int | None = None
+    out_features: int | None = None
+    bias: bool = True
+    activation: Activation | None = None
+
+    @classmethod
+    def from_dict(cls, json_object: Any, place: str) -> "Module":
+        """Return the module that a file describes.
+
+        Raises:
+            UserError: there is no such module.
+        """
+        is_valid = False
+        with contextlib.suppress(TypeError):  # no object, or of other keys
+            found = cls(**json_object)
+            found = found._replace(poolings=tuple(found.poolings))
+            is_size = _TYPES[int | None][1]
+            is_valid = found.activation in (None, *get_args(Activation)) and {
+                "Pooling": found.poolings
+                and {*found.poolings} <= {*TOKEN_POOLINGS},
+                "Dense": all(map(is_size, found[2:4])) and found.bias in (0, 1),
+                "LayerNorm": is_size(found.in_features)
+                and not found.out_features,
+                "Normalize": True,
+            }.get(found.kind)
+        if not is_valid:
+            raise UserError(
+                f"{place}: a module is {str(json_object)[:200]}, wanted a "
+                f"Pooling by {' or '.join(TOKEN_POOLINGS)}, a Dense or "
+                "LayerNorm with their sizes, or Normalize"
+            )
+        return found
+
+    @property
+    def shapes(self) -> dict[str, list[int]]:
+        """The shapes of its variables by their names."""
+        if self.kind == "LayerNorm":
+            return {"gamma": [self.in_features], "beta": [self.in_features]}
+        if self.kind != "Dense":
+            return {}
+        bias = {"bias": [self.out_features]} if self.bias else {}
+        return {"kernel": [self.in_features, self.out_features], **bias}
+
+
+NORMALIZE = Module("Normalize")
+
+
+def modules_of(
+    pooling: str, normalize: bool | None = False
+) -> tuple[Module, ...]:
+    """Return a Pooling, and a Normalize if vectors are normalized."""
+    return Module("Pooling", (pooling,)), *[NORMALIZE] * bool(normalize)
+
+
 class TrainedFor(NamedTuple):
     """What a model was trained for; None: the file does not say.
 
@@ -106,8 +183,8 @@ class TrainedFor(NamedTuple):
         version_2_with_negative: whether questions may have no answer.
         thresholds: for each label, the probability from which on it is
             predicted, where an example may have several labels.
-        pooling: how the vectors of tokens become one: mean, cls, max.
-        normalize: whether that vector is divided by its length.
+        modules: how the vectors of a text's tokens become the text's own: a
+            Pooling, and what follows it.
         prompts: texts by name, one of which is put before a text.
         default_prompt_name: name of the prompt to use if none is asked for.
         similarity_fn_name: how vectors are compared; None: by the cosine.
@@ -131,8 +208,7 @@ class TrainedFor(NamedTuple):
     lstm_units: int | None = None
     version_2_with_negative: bool | None = None
     thresholds: Sequence[float] | None = None
-    pooling: str | None = None
-    normalize: bool | None = None
+    modules: tuple[Module, ...] | None = None
     prompts: dict[str, str] | None = None
     default_prompt_name: str | None = None
     similarity_fn_name: Similarity | None = None
@@ -152,8 +228,8 @@ class TrainedFor(NamedTuple):
             UserError: a value is of another type.
         """
         found = cls(*map(json_object.get, cls._fields))
-        for name, kind in cls.__annotations__.items():
-            value = getattr(found, name)
+        for name, kind in (cls.__annotations__ | _OF_MODULES).items():
+            value = json_object.get(name)
             wanted, is_valid = _TYPES[kind]
             if value is not None and not is_valid(value):
                 raise UserError(
@@ -165,6 +241,7 @@ class TrainedFor(NamedTuple):
             id2label=names and {i: str(name) for i, name in names.items()},
             long_texts=found.long_texts
             and LongTexts.from_dict(found.long_texts, place),
+            modules=_read_modules(json_object, place),
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -172,7 +249,27 @@ class TrainedFor(NamedTuple):
         found = {n: v for n, v in self._asdict().items() if v is not None}
         if self.long_texts:
             found["long_texts"] = self.long_texts._asdict()
-        return found
+        found.pop("modules", None)
+        return found | self.module_keys()
+
+    def module_keys(self) -> dict[str, Any]:
+        """Return the keys of a file that say what the modules are.
+
+        Two keys say it of a pooling alone, and with Normalize behind it.
+        """
+        if not self.modules:
+            return {}
+        (pooling, *joined), *_ = (one.poolings for one in self.modules)
+        is_normal = self.modules[-1] == NORMALIZE
+        if not joined and self.modules == modules_of(pooling, is_normal):
+            return {"pooling": pooling, "normalize": is_normal}
+        return {
+            "modules": [
+                {n: value for n, value in one._asdict().items() if value}
+                | {"bias": one.bias}
+                for one in self.modules
+            ]
+        }
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -210,6 +307,37 @@ class TrainedFor(NamedTuple):
         return found
 
 
+# Keys that say in older files, and in those of most models, what the modules
+# are.
+_OF_MODULES = {"pooling": TokenPooling | None, "normalize": bool | None}
+
+KEYS = (*TrainedFor._fields, *_OF_MODULES)  # of bert_config.json
+
+
+def _read_modules(
+    found: Mapping[str, Any], place: str
+) -> tuple[Module, ...] | None:
+    """Return the modules that the keys of `TrainedFor.module_keys` describe.
+
+    Raises:
+        UserError: they do not begin with the only Pooling.
+    """
+    modules = found.get("modules")
+    if modules is None:
+        pooling, normalize = map(found.get, _OF_MODULES)
+        if pooling is None and normalize is None:
+            return None
+        return modules_of(pooling or "mean", normalize)
+    modules = tuple(Module.from_dict(one, place) for one in modules)
+    kinds = [one.kind for one in modules]
+    if [at for at, kind in enumerate(kinds) if kind == "Pooling"] != [0]:
+        raise UserError(
+            f"{place}: the modules are {', '.join(kinds)}, wanted one Pooling "
+            "and others behind it"
+        )
+    return modules
+
+
 def id2label_of(labels: Iterable[Any]) -> dict[str, Any]:
     """Return `id2label` of labels in the order of the outputs."""
     return {str(number): label for number, label in enumerate(labels)}
@@ -230,7 +358,12 @@ _TYPES = {
         lambda value: type(value) is int and 1 <= value < 2**31,
     ),
     Activation | None: _one_of(Activation),
+    TokenPooling | None: _one_of(TokenPooling),
     Similarity | None: _one_of(Similarity),
+    tuple[Module, ...] | None: (
+        "a list of modules",
+        lambda value: isinstance(value, (list, tuple)),
+    ),
     LongTexts | None: ("an object", lambda value: isinstance(value, dict)),
     Sequence[float] | None: (
         "a list of numbers from 0 to 1",

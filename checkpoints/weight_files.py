@@ -308,7 +308,10 @@ def _weight_names(shapes: Mapping[str, Sequence[int]]) -> list[str]:
 def files_of(prefix: str) -> list[str]:
     """Return the files to hash to identify a checkpoint."""
     if tf.io.gfile.isdir(prefix):
-        return sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
+        from checkpoints import sentence_transformers  # of their format
+
+        own = sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
+        return [*own, *sentence_transformers.weight_files(prefix).values()]
     # The index is enough, and small: it holds a checksum of every tensor.
     return [prefix + ".index"]
 

@@ -22,6 +22,8 @@ _OF_TASK = {
     "null_score_diff_threshold": "question_answering",
     "query_prompt": "embeddings",
     "document_prompt": "embeddings",
+    "query_prompt_name": "embeddings",
+    "document_prompt_name": "embeddings",
     "sentence_pairs": "classifier",
 }
 

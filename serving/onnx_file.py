@@ -175,7 +175,7 @@ class _Graph:
         return self.norm(path, self.Add(x, residual))
 
     def activation(self, name: str | None, x: str) -> str:
-        """Add a function of modeling.get_activation."""
+        """Add a function of modeling.get_activation or heads.ACTIVATIONS."""
         name = str(name or "").lower()
         if name == "gelu":
             # Not Gelu with approximate="tanh": the optimizer of ONNX Runtime
@@ -183,7 +183,10 @@ class _Graph:
             inner = self.Add(x, self.Mul(self.Pow(x, 3.0), 0.044715))
             inner = self.Tanh(self.Mul(inner, math.sqrt(2 / math.pi)))
             return self.Mul(self.Mul(x, 0.5), self.Add(inner, 1.0))
+        if name == "silu":
+            return self.Mul(x, self.Sigmoid(x))
         known = {"gelu_erf": self.Gelu, "relu": self.Relu, "tanh": self.Tanh}
+        known["sigmoid"] = self.Sigmoid
         return known[name](x) if name in known else x
 
     def project(self, x: str, path: str, weights: str = "", rows="") -> str:
@@ -261,28 +264,38 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
     if task.name == "token_classification":
         return {"logits": made.project(x, "output_", rows=rows)}
 
-    def class_vectors() -> str:  # as modeling.class_vectors
-        if not is_left:
+    def class_vectors(reads_last: bool) -> str:  # as modeling.class_vectors
+        if not reads_last:
             return made.Gather(x, 0, axis=1)
         last = made.ReduceMax(made.Mul(positions, mask), [1])  # [n, 1]
         return made.GatherND(x, last, batch_dims=1)
 
     def pooled() -> str:
-        return made.Tanh(made.dense("bert/pooler/dense", class_vectors()))
+        return made.Tanh(
+            made.dense("bert/pooler/dense", class_vectors(is_left))
+        )
 
     if task.head == "output_weights":
         return {"logits": made.project(pooled(), "output_")}
 
-    def pool(pooling: str | None) -> str:
-        if pooling == "cls":
-            return class_vectors()
+    def pool(pooling: str) -> str:  # as tasks.embeddings.model.pool
+        if pooling in ("cls", "lasttoken"):
+            return class_vectors(is_left or pooling == "lasttoken")
         there = made.Unsqueeze(made.Cast(mask, to=1), [2])  # [n, S, 1]
         if pooling == "max":
             away = made.Mul(made.Sub(there, 1.0), 1e9)
             return made.ReduceMax(made.Add(x, away), [1], keepdims=0)
+        if pooling == "weightedmean":
+            there = made.Mul(there, made.CumSum(there, 1))
         total = made.ReduceSum(made.Mul(x, there), [1], keepdims=0)
-        count = made.ReduceSum(there, [1], keepdims=0)
-        return made.Div(total, made.Max(count, 1.0))
+        count = made.Max(made.ReduceSum(there, [1], keepdims=0), 1.0)
+        if pooling == "mean_sqrt_len_tokens":
+            count = made.Sqrt(count)
+        return made.Div(total, count)
+
+    def unit(vector: str) -> str:
+        square = made.ReduceSum(made.Mul(vector, vector), [1])
+        return made.Div(vector, made.Sqrt(made.Max(square, 1e-24)))
 
     found, own = {"last_hidden_state": x}, task.checkpoint.trained_for
     if task.name != "embeddings":
@@ -290,12 +303,25 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
         if "bert/pooler/dense/kernel" in task.checkpoint.shapes:
             found["pooled_output"] = pooled()
         return found
-    vector = pool(own.pooling)
+    vector, *others = map(pool, graph.model.poolings)
+    if others:
+        vector = made.Concat(vector, *others, axis=1)
+    for step in graph.model.steps:
+        kind, path = step.module.kind, step.name
+        if kind == "Normalize":
+            vector = unit(vector)
+        elif kind == "LayerNorm":
+            weights = f"{path}/gamma", f"{path}/beta"
+            vector = made.LayerNormalization(vector, *weights, epsilon=1e-5)
+        else:
+            vector = made.MatMul(vector, f"{path}/kernel")
+            if step.module.bias:
+                vector = made.Add(vector, f"{path}/bias")
+            vector = made.activation(step.module.activation, vector)
     if size := task.options.embedding_size:
         vector = made.Slice(vector, [0], [size], [1])
-    if own.normalize:
-        square = made.ReduceSum(made.Mul(vector, vector), [1])
-        vector = made.Div(vector, made.Sqrt(made.Max(square, 1e-24)))
+    if graph.model.normalize:
+        vector = unit(vector)
     if own.truncate_dim:
         vector = made.Slice(vector, [0], [task.width], [1])
     return found | {"embedding": vector}

@@ -6,13 +6,23 @@ import keras
 import tensorflow as tf
 
 from modeling import BertConfig, BertOutput, Seed
-from ops.elementwise import shape_of
+from ops.elementwise import gelu_erf, shape_of
 from records.streaming import Batch
 from tasks.rows import INPUT_NAMES
 from tasks.settings import NO_BILSTM, BiLstmSize, bilstm_in
 from tasks.task import Task
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel, head_dropout, project
+
+# trained_for.Activation -> the function.
+ACTIVATIONS = {
+    None: tf.identity,
+    "sigmoid": tf.sigmoid,
+    "tanh": tf.tanh,
+    "relu": tf.nn.relu,
+    "gelu_erf": gelu_erf,
+    "silu": tf.nn.silu,
+}
 
 # The original's classifier has this number in its code: initializer_range of
 # the configuration is the encoder's alone.

@@ -483,10 +483,10 @@ def test_the_function_on_a_number(tmp_path, settings, others, function):
 
 def test_a_function_on_a_number_that_is_unknown(tmp_path):
     source, _ = write_classifier(
-        tmp_path / "a", 1, sbert_ce_default_activation_function="torch.nn.ReLU"
+        tmp_path / "a", 1, sbert_ce_default_activation_function="torch.nn.Mish"
     )
     line = error_of(source, tmp_path / "b")
-    assert "'torch.nn.ReLU', a function that this project lacks" in line
+    assert "'torch.nn.Mish', a function that this project lacks" in line
 
 
 def test_is_decoder_travels_as_attention_direction(directory, tmp_path):

@@ -408,11 +408,18 @@ def test_vectors_are_compared_by_the_similarity_of_the_model(
         ({"query": "bad ", "document": "good good "}, {}),
         (
             {"query": "bad ", "passage": "good good "},
-            {"document_prompt": "passage"},
+            {"document_prompt_name": "passage"},
         ),
         (
             {"x": "good good ", "document": "film "},
-            {"query_prompt": "bad ", "document_prompt": "x"},
+            {"query_prompt": "bad ", "document_prompt_name": "x"},
+        ),
+        (
+            {"search_query": "bad ", "search_document": "good good "},
+            {
+                "query_prompt_name": "search_query",
+                "document_prompt_name": "search_document",
+            },
         ),
     ],
 )
@@ -438,6 +445,41 @@ def test_prompts_stand_before_queries_and_documents(
     for one, two in zip(found["results"], wanted["results"], strict=True):
         assert two["text"] == f"good good {one['text']}"
         assert one["score"] == pytest.approx(two["score"], abs=2e-6)
+
+
+@pytest.mark.parametrize(
+    "flags, words",
+    [
+        (
+            {"query_prompt_name": "sts"},
+            "named 'sts' (--query_prompt_name=sts, or the model's default_prom"
+            "pt_name); the model has query, document, search_query",
+        ),
+        ({"document_prompt_name": "no"}, "(--document_prompt_name=no, or the"),
+        (
+            {"query_prompt": "search_query"},
+            "--query_prompt=search_query is the name of a prompt of the model: "
+            "give --query_prompt_name=search_query, or a text",
+        ),
+        (
+            {"query_prompt": "q: ", "query_prompt_name": "search_query"},
+            "give --query_prompt or --query_prompt_name, not both",
+        ),
+    ],
+)
+@pytest.mark.parametrize("script", ["search", "run_embeddings"])
+def test_prompts_that_the_model_lacks(
+    corpus, embeddings_model, tmp_path, script, flags, words
+):
+    model = embeddings_model(prompts={"search_query": "bad "})
+    flags = flags | {"init_checkpoint": model}
+    if script == "search":
+        flags |= {"input_file": corpus, "index": tmp_path / "index"}
+    else:
+        flags |= {"output_dir": tmp_path / "index", "do_predict": True}
+        flags["test_file"] = corpus
+    assert words in scripts.error_of(scripts.load(script), **flags)
+    assert not (tmp_path / "index").exists()
 
 
 def test_the_default_prompt_stands_before_other_texts(

@@ -21,13 +21,16 @@ from ops import windows as ops_windows
 from records.streaming import Batch
 from tasks.classifier.task import Classification
 from tasks.graph import Outputs, TaskGraph
-from tasks.heads import CLASSIFICATION, HeadModel, label_sums, num_tokens
+from tasks.heads import (
+    ACTIVATIONS,
+    CLASSIFICATION,
+    HeadModel,
+    label_sums,
+    num_tokens,
+)
 from tasks.settings import bilstm_in
 from training.objective import Objective, Sums, example_weights
 from training.task_model import TaskModel
-
-# TrainedFor.output_activation -> the function.
-_ACTIVATIONS = {None: tf.identity, "sigmoid": tf.sigmoid, "tanh": tf.tanh}
 
 
 class BertForSequenceClassification(HeadModel):
@@ -41,7 +44,7 @@ class BertForSequenceClassification(HeadModel):
         num_outputs: K; None: a regression, which has one output.
         *args: dtype and bilstm_size, see HeadModel.
         windows: how long rows are read; their outputs are pooled.
-        activation: of a regression, a key of _ACTIVATIONS.
+        activation: of a regression, a key of heads.ACTIVATIONS.
         multi_label: whether each label is a question of its own.
     """
 
@@ -58,7 +61,7 @@ class BertForSequenceClassification(HeadModel):
         super().__init__(config, num_outputs or 1, *args, **kwargs)
         self.uses_pooler = self.bilstm is None
         self.is_regression = num_outputs is None
-        self.activation = _ACTIVATIONS[activation]
+        self.activation = ACTIVATIONS[activation]
         self.windows, self.multi_label = windows, multi_label
 
     @classmethod

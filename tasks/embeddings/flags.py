@@ -4,7 +4,7 @@ import dataclasses
 
 from base.flags import flag
 
-from checkpoints import sentence_transformers
+from checkpoints.trained_for import TOKEN_POOLINGS
 from tasks.embeddings.data import Columns
 from tasks.embeddings.task import Prompts
 
@@ -61,9 +61,11 @@ class Options:
     """Texts whose vectors --do_predict writes."""
 
     # Vectors
-    pooling: str | None = flag(choices=sentence_transformers.POOLINGS)
-    """How the vectors of a text's tokens become one: their mean, their maximum,
-    or the one of [CLS]; default: as in the model, else mean."""
+    pooling: str | None = flag(choices=TOKEN_POOLINGS)
+    """How the vectors of a text's tokens become one: their mean, the one of
+    [CLS], their maximum, their sum divided by the square root of their number,
+    their mean weighted by their positions from 1, or the one of the last token;
+    default: as in the model, else mean."""
 
     normalize: bool | None = flag()
     """Divide vectors by their length; default: as the model does, else not."""

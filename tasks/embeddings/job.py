@@ -13,6 +13,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints.model import Checkpoint
+from checkpoints.trained_for import NORMALIZE, modules_of
 from tasks import long_texts, nearest, rows, signs
 from tasks.classifier.scores import number_scores
 from tasks.embeddings import data as embeddings_data
@@ -23,6 +24,7 @@ from tasks.embeddings.task import (
     Embeddings,
     check_size,
     prompt_of,
+    vector_size,
     with_prompts,
 )
 from tasks.embeddings.task import Options as VectorOptions
@@ -47,8 +49,7 @@ class EmbeddingsJob(FineTuningJob):
     kept = (
         "max_seq_length",
         "long_texts",
-        "pooling",
-        "normalize",
+        "modules",
         "prompts",
         "default_prompt_name",
         "similarity_fn_name",
@@ -66,15 +67,21 @@ class EmbeddingsJob(FineTuningJob):
         if not options.pooling:
             source.check_vectors("give --pooling, for new ones of its encoder")
         size = options.embedding_size
+        modules = [*(own.modules or modules_of("mean"))]
+        if options.pooling:
+            modules[:1] = modules_of(options.pooling)
+        if normalize is not None:
+            if modules[-1] == NORMALIZE:
+                modules.pop()
+            modules += [NORMALIZE] * normalize
         source = source.changed(
-            pooling=options.pooling or own.pooling or "mean",
-            normalize=bool(own.normalize) if normalize is None else normalize,
+            modules=tuple(modules),
             truncate_dim=None if size else own.truncate_dim,
         )
         super().__init__(settings, source)
         self.flags = options
         self.is_taught = settings.do_train and bool(options.teacher_answers)
-        check_size(size, self.config.hidden_size, "embedding_size")
+        check_size(size, vector_size(source), "embedding_size")
         for dim in options.learning.matryoshka_dims:
             check_size(dim, self.task.width, "matryoshka_dims")
         dev = [
@@ -175,8 +182,7 @@ class EmbeddingsJob(FineTuningJob):
         """Return also what is learned."""
         return super().data_fingerprint() | {
             **dataclasses.asdict(self.learning),
-            "pooling": self.source.trained_for.pooling,
-            "normalize": self.source.trained_for.normalize,
+            **self.source.trained_for.module_keys(),
         }
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:

@@ -1,7 +1,7 @@
-"""The vector of a text, by the pooling, length and prompt of its model."""
+"""The vector of a text, by the modules, length and prompt of its model."""
 
 import dataclasses
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from base import logs
 from base.errors import UserError
@@ -10,7 +10,8 @@ from base.flags import flag
 from absl import logging
 
 from checkpoints.model import Checkpoint
-from checkpoints.trained_for import TrainedFor
+from checkpoints.published import WEIGHTS_NAME
+from checkpoints.trained_for import TrainedFor, modules_of
 from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
@@ -19,14 +20,21 @@ from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 class Prompts:
     """What is put before queries and documents."""
 
-    query_prompt: str | None = flag()
-    """Text to put before queries and anchors, such as "query: ", or the name of
-    one of the model's prompts; default: its prompt named query, else none."""
+    query_prompt: str | None = flag(excludes={"query_prompt_name": ""})
+    """Text to put before queries and anchors, such as "query: "; default: the
+    model's prompt named query, else none."""
 
-    document_prompt: str | None = flag()
-    """Text to put before documents and positives, such as "passage: ", or the
-    name of one of the model's prompts; default: its prompt named document, else
-    none."""
+    document_prompt: str | None = flag(excludes={"document_prompt_name": ""})
+    """Text to put before documents and positives, such as "passage: ";
+    default: the model's prompt named document, else none."""
+
+    query_prompt_name: str | None = flag()
+    """Name of the model's prompt to put before queries and anchors, such as
+    search_query; default: query."""
+
+    document_prompt_name: str | None = flag()
+    """Name of the model's prompt to put before documents and positives, such as
+    search_document; default: document."""
 
 
 class Options(NamedTuple):
@@ -52,8 +60,6 @@ class Embeddings(RowTask):
     options_type = Options
     described = (
         *RowTask.described,
-        "pooling",
-        "normalize",
         "embedding_size",
         "truncate_dim",
         "similarity_fn_name",
@@ -80,43 +86,79 @@ class Embeddings(RowTask):
     def width(self) -> int:
         """The numbers of a vector, D."""
         sizes = (
-            self.checkpoint.config.hidden_size,
+            vector_size(self.checkpoint),
             self.options.embedding_size,
             self.checkpoint.trained_for.truncate_dim,
         )
         return min(filter(None, sizes))
+
+    def description(self) -> dict[str, Any]:
+        """Return also what vectors are made of."""
+        own = self.checkpoint.trained_for.module_keys()
+        return super().description() | own
 
     # --- Model ---------------------------------------------------------------
 
     @classmethod
     def completed(cls, settings: TaskSettings) -> TaskSettings:
         """Return also what vectors are made of, and how they are compared."""
-        model, options = settings.checkpoint, settings.options
-        size, own = options.embedding_size, model.trained_for
-        check_size(size, model.config.hidden_size, "embedding_size")
+        options, own = settings.options, settings.checkpoint.trained_for
+        size = options.embedding_size
+        model = settings.checkpoint.changed(
+            modules=own.modules or modules_of("mean"),
+            # The given size takes its place.
+            truncate_dim=None if size else own.truncate_dim,
+        )
+        check_size(size, vector_size(model), "embedding_size")
         return settings._replace(
-            checkpoint=model.changed(
-                pooling=own.pooling or "mean",
-                normalize=bool(own.normalize),
-                # The given size takes its place.
-                truncate_dim=None if size else own.truncate_dim,
-            ),
+            checkpoint=model,
             options=options._replace(
                 prompt=prompt_of(own, options.prompt_name)
             ),
         )
 
 
-def check_size(size: int | None, hidden_size: int, flag: str) -> None:
+def vector_size(model: Checkpoint) -> int:
+    """Return how many numbers the last module of a model gives.
+
+    Raises:
+        UserError: a module does not fit to the one before it, or to its
+            weights.
+    """
+    width = model.config.hidden_size
+    for at, module in enumerate(model.trained_for.modules, 1):
+        name = f"{at}_{module.kind}"
+        if module.in_features not in (None, width):
+            raise UserError(
+                f"{model.prefix}: the module {name} reads vectors of "
+                f"{module.in_features} numbers, and gets vectors of {width}: "
+                "wanted the files of one model"
+            )
+        for variable, shape in module.shapes.items():
+            path = f"{name}/{variable}"
+            if model.prefix and model.shapes.get(path) != shape:
+                raise UserError(
+                    f"{model.prefix}: {path} is {model.shapes.get(path)}, "
+                    f"wanted {shape}: the module's folder needs its weights as "
+                    f"{WEIGHTS_NAME}; where you trust the model, "
+                    "SentenceTransformer(DIR).save(NEW_DIR) writes them"
+                )
+        width = module.out_features or width * max(len(module.poolings), 1)
+    return width
+
+
+def check_size(size: int | None, width: int, flag: str) -> None:
     """Raise a UserError for more numbers than a vector has."""
-    if size and size > hidden_size:
+    if size and size > width:
         raise UserError(
-            f"--{flag}: {size} is more than the {hidden_size} numbers of the "
+            f"--{flag}: {size} is more than the {width} numbers of the "
             "model's vectors"
         )
 
 
-def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
+def prompt_of(
+    trained_for: TrainedFor, name: str | None, flag: str = "--prompt_name"
+) -> str:
     """Return the prompt of a name; None: the model's default one, if any.
 
     As in sentence-transformers 6.2 those named query and document, which stand
@@ -129,7 +171,7 @@ def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
     name = name or trained_for.default_prompt_name
     if name and name not in prompts:
         raise UserError(
-            f"no prompt is named {name!r} (--prompt_name, or the model's "
+            f"no prompt is named {name!r} ({flag}, or the model's "
             f"default_prompt_name); the model has {', '.join(prompts)}"
         )
     return prompts[name] if name else ""
@@ -138,8 +180,18 @@ def prompt_of(trained_for: TrainedFor, name: str | None) -> str:
 def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
     """Return a model with the prompts of flags; say which text gets which."""
     own = model.trained_for.prompts or {}
-    texts = {"query": given.query_prompt, "document": given.document_prompt}
-    found = own | {n: own.get(t, t) for n, t in texts.items() if t is not None}
+    found = dict(own)
+    for use in ("query", "document"):
+        flag, text = f"--{use}_prompt", getattr(given, f"{use}_prompt")
+        if text in own:
+            raise UserError(
+                f"{flag}={text} is the name of a prompt of the model: give "
+                f"{flag}_name={text}, or a text to put before each"
+            )
+        if name := getattr(given, f"{use}_prompt_name"):
+            text = prompt_of(model.trained_for, name, f"{flag}_name={name}")
+        if text is not None:
+            found[use] = text
     model = model.changed(prompts=found or None)
     if any(found.values()):
         uses = ("query", "document", None)

@@ -42,7 +42,7 @@ def server(hub_folder) -> Iterator[hub_server.HubServer]:
     small = {name: files[name] for name in ("config.json", "vocab.txt")}
     pickled = small | {"pytorch_model.bin": b"\x80", "model.onnx": b""}
     more = {"pytorch_model.bin": b"\x80", "README.md": b"#"}
-    more |= {"onnx/model.safetensors": b"", "2_Dense/config.json": b"{}"}
+    more |= {"onnx/model.safetensors": b"", "2_CNN/config.json": b"{}"}
     server.add(TINY, main=files | more)
     server.add("a/pickled", main=pickled)
     server.add("a/pull", main=pickled, refs_pr_1=files, refs_pr_2=pickled)

