@@ -219,5 +219,5 @@ def _measure_ours(
     figures |= {"matmul_peak_share": share, "peak_flops": peak}
     for how, other in theirs.items():
         figures[f"share_of_{how}"] = figures["seconds"] / other
-    objective = f", {name}" if name != objectives.DEFAULT else ""
+    objective = f", {name}" if name != next(iter(objectives.OBJECTIVES)) else ""
     return Row(_title(program) + objective, figures)
