@@ -1,5 +1,6 @@
 """search.py: corpora, queries, killed builds, and folders of something else."""
 
+import contextlib
 import functools
 import gzip
 import io
@@ -272,6 +273,22 @@ script.run(search.main)
     assert found == (new if is_complete else old) and old != new
     ask(input_file=corpus, index=tmp_path / "anew")
     assert bytes_of(folder) == bytes_of(tmp_path / "anew")
+
+
+def test_a_build_is_the_index_before_another_can_begin(
+    ask, corpus, tmp_path, monkeypatch
+):
+    """Another command may begin as soon as the lock ends."""
+    open_run = build.jobs_run.open_run
+
+    @contextlib.contextmanager
+    def opened(job):
+        with open_run(job) as run:
+            yield run
+        assert (tmp_path / "index" / ".index.manifest.json").exists()
+
+    monkeypatch.setattr(build.jobs_run, "open_run", opened)
+    ask(input_file=corpus)
 
 
 def test_parts_of_a_killed_build_serve_another_corpus(

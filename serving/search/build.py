@@ -14,6 +14,7 @@ vectors of their texts already, and the model computes the others alone.
 """
 
 import array
+import contextlib
 import glob
 import hashlib
 import json
@@ -41,6 +42,7 @@ from tasks import loading, nearest, predict, reading, registry
 from tasks.embeddings.task import Embeddings, prompt_of
 from tasks.rows import Units
 from tasks.task import NOT_FINITE, Input, Model, Place, Task, TaskSettings
+from tokenization import TokenizerSettings
 
 # Raise it when the same command no longer gives the same bytes.
 _VERSION = 2
@@ -221,7 +223,9 @@ def build(
                 width,
             )
         run.finish({})
-    _settle(folder)
+        _move(job, folder)
+    with contextlib.suppress(OSError):  # another build has begun in it
+        os.rmdir(job.folder)
 
 
 def _is_to_settle(build: Job) -> bool:
@@ -240,9 +244,20 @@ def _settle(folder: str) -> None:
         return
     with file_system.locked_folder(job.scratch_dir, folder, wait_seconds=60):
         if _is_to_settle(job):  # nobody else has done it meanwhile
-            for path in filter(os.path.exists, (*job.outputs, job.manifest)):
-                os.replace(path, os.path.join(folder, os.path.basename(path)))
-            file_system.remove_directory(job.folder)
+            _move(job, folder)
+    with contextlib.suppress(OSError):
+        os.rmdir(job.folder)
+
+
+def _move(build: Job, folder: str) -> None:
+    """Move the files of a build that is complete and locked to the index.
+
+    The folder that is locked stays: those who wait for it would make another.
+    """
+    for path in filter(os.path.exists, (*build.outputs, build.manifest)):
+        os.replace(path, os.path.join(folder, os.path.basename(path)))
+    for name, _ in file_system.files_below(build.folder):
+        os.remove(os.path.join(build.folder, name))
 
 
 def _inputs(
@@ -481,7 +496,9 @@ def _check_same(
 ) -> None:
     """Raise a UserError if an index depends on something else than wanted."""
     found = manifest["fingerprint"].items()
-    own = {name: value for name, value in found if name in wanted}
+    # A tokenizer has some of its settings only where they are not the usual.
+    names = {*wanted, *TokenizerSettings._fields}
+    own = {name: value for name, value in found if name in names}
     models = manifest.get("model", ""), model
     if changed := jobs_run.differences(own, wanted, models):
         raise UserError(

@@ -1,5 +1,6 @@
 """Answers of an index of random vectors, against a sort of all scores."""
 
+import contextlib
 from pathlib import Path
 
 from base.jobs import run as jobs_run
@@ -28,9 +29,10 @@ def write_index(
     vectors: np.ndarray,
     name: str = "",
     similarity: str | None = None,
+    **others: object,
 ) -> None:
     """Write an index of vectors, whose texts are their numbers."""
-    content = {"vectors": name, "similarity_fn_name": similarity}
+    content = {"vectors": name, "similarity_fn_name": similarity, **others}
     job = build.job_of(str(folder), content)
     with jobs_run.open_run(job) as run:
         lines = [b'{"text": "%d"}\n' % row for row in range(len(vectors))]
@@ -179,6 +181,32 @@ def test_a_similarity_that_the_graph_lacks(tmp_path):
     words = "--method=graph cannot .* manhattan"
     with pytest.raises(build.UserError, match=words):
         build.open_index(str(tmp_path), "graph", {})
+
+
+def test_an_index_of_a_tokenizer_with_more_tokens_is_refused(tmp_path):
+    """The queries' tokenizer has none, and says nothing of them."""
+    write_index(tmp_path, random_vectors(9), normalized_tokens=["tvm"])
+    with pytest.raises(build.UserError, match="--normalized_tokens was"):
+        build.open_index(str(tmp_path), "exact", {"do_lower_case": True})
+
+
+def test_what_is_locked_is_there_until_the_files_have_moved(
+    tmp_path, monkeypatch
+):
+    """Else another command would make and lock it while others go."""
+    write_index(tmp_path / ".next", random_vectors(9))
+    (tmp_path / ".next" / "part-1.npy").write_bytes(b"")
+    lock = build.file_system.locked_folder
+
+    @contextlib.contextmanager
+    def locked(folder: str, *args, **kwargs):
+        with lock(folder, *args, **kwargs):
+            yield
+            assert Path(folder).exists()
+
+    monkeypatch.setattr(build.file_system, "locked_folder", locked)
+    build.open_index(str(tmp_path), "exact", {})
+    assert not (tmp_path / ".next").exists()
 
 
 @pytest.mark.parametrize("method", ["exact", "graph"])
