@@ -54,7 +54,7 @@ class Options:
     """Folder with a collection to search, in BEIR's format: corpus.jsonl,
     queries.jsonl, qrels/test.tsv, with a header or without."""
 
-    qrels: str = flag("test")
+    qrels: str = flag("test", needs={"retrieval_dir": ""})
     """File in the folder qrels of retrieval_dir, without .tsv."""
 
     test_file: str | None = flag(exists="file")

@@ -112,7 +112,16 @@ class EmbeddingsJob(FineTuningJob):
             kind = learning.DISTILLATION
         elif has_scores(examples):
             kind = learning.SCORES
-        self.learning = dataclasses.replace(options.learning, kind=kind)
+        own = options.learning
+        for name in ("temperature", "symmetric"):
+            is_given = getattr(own, name) != getattr(type(own), name)
+            if is_given and kind != learning.RANKING:
+                logging.warning(
+                    "--%s is ignored: it is for pairs without scores and "
+                    "without --teacher_answers",
+                    name,
+                )
+        self.learning = dataclasses.replace(own, kind=kind)
         self.objective = learning.objective(self.learning)
         # All examples have as many rows as the longest.
         self.group = max(len(example.texts) for example in examples)

@@ -731,6 +731,29 @@ def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
         )
 
 
+def test_settings_of_a_ranking_are_not_of_scores(tmp_path, caplog):
+    run = scripts.load("run_embeddings")
+    row = {"sentence1": "a", "sentence2": "b", "score": 0.5}
+    flags = {
+        "train_file": prediction_runs.write_lines(tmp_path / "x.jsonl", [row]),
+        "init_checkpoint": tiny.write_model(
+            tmp_path / "model", tiny.config_of(VOCAB), VOCAB
+        ),
+        "do_train": True,
+        "output_dir": tmp_path,
+    }
+    for given in ({}, {"temperature": 0.1, "symmetric": True}):
+        parsed = scripts.parse(run, **flags, **given)
+        settings = finetuning_flags.read_settings(parsed, RunFolder(""))
+        run.create_work(settings, find_source(settings))
+        said = [
+            n
+            for n in ("temperature", "symmetric")
+            if f"--{n} is ignored" in caplog.text
+        ]
+        assert said == [*given]
+
+
 def test_the_losses_of_scores_and_of_a_teacher_by_hand():
     vectors = tf.constant([[[3.0, 4.0], [4.0, 3.0]], [[1.0, 0.0], [0.0, 2.0]]])
     batch = {
