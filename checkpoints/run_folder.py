@@ -414,11 +414,12 @@ class RunFolder:
                     "fine-tuning), or the command that made this one"
                 )
 
-    def move_aside(self) -> None:
+    def move_aside(self, init_checkpoint: str | None) -> None:
         """Rename the folder of a run, so that another run can have its name.
 
         Raises:
-            UserError: the folder is remote, or holds a model that is of no run.
+            UserError: the folder is remote, or holds a model that is of no run
+                or that the other run begins with.
         """
         if not self.has_settings:
             self.check_free()
@@ -427,6 +428,12 @@ class RunFolder:
             raise UserError(
                 "--restart moves folders on local disks alone: give another "
                 f"--output_dir than {self.path}"
+            )
+        found = os.path.realpath(init_checkpoint or self.path)
+        if found.startswith(os.path.join(os.path.realpath(self.path), "")):
+            raise UserError(
+                f"--restart moves {self.path} aside, and --init_checkpoint="
+                f"{init_checkpoint} is in it: give another --output_dir"
             )
         names = (f"{self.path.rstrip('/')}.{n}" for n in itertools.count(1))
         aside = next(name for name in names if not os.path.exists(name))

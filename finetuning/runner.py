@@ -150,7 +150,7 @@ def make_plan(
         agreement.check_same_run(strategy, identity.of_machines)
         settings.folder.check_same(identity)
     if restarts:
-        folder.move_aside()
+        folder.move_aside(work.job.source.prefix)
         stack.enter_context(run_folder.locked(folder.path))
     logs.say("Model: %s", work.job.source.in_words())
     plan = FineTuningPlan(

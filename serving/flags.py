@@ -12,6 +12,7 @@ from absl.flags import FlagValues
 
 from checkpoints.trained_for import WINDOWS
 from tasks import long_texts, registry
+from tasks.embeddings.task import Prompts
 from tasks.long_texts import LongTextFlags
 from tasks.task import Task
 
@@ -20,11 +21,8 @@ flags.disclaim_key_flags()  # --help of a script shows what is defined here
 # Flags that are no options of these names -> the one task that reads them.
 _OF_TASK = {
     "null_score_diff_threshold": "question_answering",
-    "query_prompt": "embeddings",
-    "document_prompt": "embeddings",
-    "query_prompt_name": "embeddings",
-    "document_prompt_name": "embeddings",
     "sentence_pairs": "classifier",
+    **{field.name: "embeddings" for field in dataclasses.fields(Prompts)},
 }
 
 

@@ -168,6 +168,12 @@ def test_a_run_is_moved_aside_for_another_one(finished, tmp_path, caplog):
     assert files_of(tmp_path / "out.2") == before
     assert f"is in {tmp_path}/out.2 now" in caplog.text
     assert results_of(out)["global_step"] == 12
+    before = files_of(out)
+    line = scripts.error_of(
+        run_classifier, **flags | {"init_checkpoint": str(out)}, restart=True
+    )
+    assert f"--init_checkpoint={out}/bert_model.ckpt is in it" in line
+    assert files_of(out) == before
     shutil.rmtree(out)
     shutil.copytree(finished["init_checkpoint"], out)  # of no run
     line = scripts.error_of(run_classifier, **flags, restart=True)
