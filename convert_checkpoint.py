@@ -21,6 +21,7 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from base import file_system, logs, script, startup
 from base.errors import UserError
@@ -38,8 +39,10 @@ from checkpoints import (
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
 from ops.choices import LEFT_TO_RIGHT, RIGHT_TO_LEFT
-from tasks.task import TaskSettings
 from training.flags import ModelFlags
+
+if TYPE_CHECKING:
+    from tasks.graph import TaskGraph
 
 FLAGS = flags.FLAGS
 
@@ -104,7 +107,6 @@ def main(_: list[str]) -> None:
             write_tokenizer_json,
         )
         from serving import onnx_file
-        from tasks import loading
     lookup.check_no_checkpoint(FLAGS.output, "output")
     checkpoint = open_checkpoint(
         FLAGS.input,
@@ -114,9 +116,9 @@ def main(_: list[str]) -> None:
         flag="input",
     )
     prefix = checkpoint.prefix
-    weights, settings = read_weights(checkpoint), None
+    weights, graph = read_weights(checkpoint), None
     if FLAGS.onnx:
-        settings = onnx_settings(checkpoint)
+        graph = onnx_graph(checkpoint)
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
@@ -147,8 +149,7 @@ def main(_: list[str]) -> None:
         write_tokenizer_json(FLAGS.output, checkpoint, shows_tokens)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
         model_card.write(FLAGS.output, checkpoint, architecture)
-    if settings:
-        graph = loading.load_graph(settings)
+    if graph:
         folder = os.path.join(FLAGS.output, "onnx")
         file_system.make_directory(folder)
         # Where transformers.js looks for them.
@@ -159,11 +160,12 @@ def main(_: list[str]) -> None:
     logs.say("Wrote the weights of %s to %s", prefix, FLAGS.output)
 
 
-def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
+def onnx_graph(checkpoint: Checkpoint) -> "TaskGraph":
     """Return what --onnx writes: the model as programs of others call it.
 
     Raises:
-        UserError: they have no way to call it, or a file is there already.
+        UserError: they have no way to call it, a package lacks, or a file is
+            there already.
     """
     from serving import onnx_file
     from tasks import loading
@@ -177,10 +179,10 @@ def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
             "programs that read ONNX files have no layout; leave --onnx out, "
             "or use export_saved_model.py --format=onnx"
         )
-    onnx_file.check(settings, "--onnx")
+    onnx_file.check(settings, "--onnx", FLAGS.quantize != "none")
     if file_system.exists(folder := os.path.join(FLAGS.output, "onnx")):
         raise UserError(f"--onnx: {folder} exists already; name a new --output")
-    return settings
+    return loading.load_graph(settings)
 
 
 def architecture_of(checkpoint: Checkpoint) -> str:
@@ -269,6 +271,8 @@ def write_huggingface(
         sentence_transformers.write(
             directory, trained_for, checkpoint.config.hidden_size
         )
+    else:  # of modules that this project lacks
+        weights = {n: x for n, x in weights.items() if not n[0].isdigit()}
     huggingface.write_config(directory, checkpoint.config, architecture, **more)
     huggingface.write_weights(directory, weights)
     logs.say("Loads in transformers as %s", architecture)

@@ -118,7 +118,7 @@ def compare(
     return LoadReport(
         restored=[path for path, (ours, its) in shapes.items() if ours == its],
         new=[path for path in wanted if path not in found],
-        unused=[path for path in _weight_names(found) if path not in wanted],
+        unused=[path for path in weight_names(found) if path not in wanted],
         mismatched=[
             f"{path}: the model has shape {ours}, the checkpoint holds {its}"
             for path, (ours, its) in shapes.items()
@@ -270,7 +270,7 @@ def read_weights(prefix: str) -> dict[str, np.ndarray]:
     reader = open_weights(prefix)
     return {
         name: reader.get_tensor(name)
-        for name in _weight_names(reader.get_variable_to_shape_map())
+        for name in weight_names(reader.get_variable_to_shape_map())
     }
 
 
@@ -280,7 +280,7 @@ def global_step(prefix: str) -> int:
     return reader.read_step() if reader.has_tensor("global_step") else 0
 
 
-def _weight_names(shapes: Mapping[str, Sequence[int]]) -> list[str]:
+def weight_names(shapes: Mapping[str, Sequence[int]]) -> list[str]:
     """Return the names of the weights in {name: shape} of a checkpoint, sorted.
 
     The other variables belong to training. They are the numbers of _NUMBERS,

@@ -1,8 +1,8 @@
 """Write a model as an ONNX file, for ONNX Runtime, OpenVINO and browsers.
 
-The operations are those of modeling.py and of the head. Their names, and the
-names of weights, begin with the layer's name in a checkpoint. Inputs and
-outputs have the names and the order that transformers gives them:
+The operations are those of modeling.py and of the head; weights have their
+names in a checkpoint. Inputs and outputs have the names and the order that
+transformers gives them:
 
     input_ids, attention_mask, token_type_ids   int64 [n, S]
     logits              of classes and numbers [n, K], of tags [n, S, K], of
@@ -30,10 +30,10 @@ from base.errors import UserError
 import numpy as np
 
 import modeling
+from checkpoints import weight_files
 from tasks.graph import TaskGraph
+from tasks.openvino_files import INPUTS
 from tasks.task import TaskSettings
-
-INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 # The first version with Gelu.
 _OPSET = 20
@@ -42,14 +42,17 @@ _OPSET = 20
 _MOST_BYTES = 2**31 - 1
 
 
-def check(settings: TaskSettings, flag: str) -> None:
+def check(settings: TaskSettings, flag: str, quantize: bool = False) -> None:
     """Raise a UserError if a model cannot be written, or packages lack."""
-    packages.load("onnx", flag, "onnx", "requirements-onnx.txt")
+    for name in ("onnx", "onnxruntime")[: 1 + quantize]:
+        packages.load(name, flag, name, "requirements-onnx.txt")
     checkpoint = settings.checkpoint
+    direction = checkpoint.config.attention_direction
     lacking = {
         "scores of sentences": settings.task == "sentence_score",
         "a BiLSTM": checkpoint.trained_for.bilstm_layers,
         "--long_texts=windows": checkpoint.windows,
+        f"attention that is {direction}": direction != modeling.BIDIRECTIONAL,
     }
     for what, is_so in lacking.items():
         if is_so:
@@ -57,7 +60,9 @@ def check(settings: TaskSettings, flag: str) -> None:
                 f"{flag}: an ONNX file lacks {what}; export_saved_model.py "
                 "with --format=saved_model or litert has it"
             )
-    numbers = sum(map(np.prod, checkpoint.shapes.values()))
+    shapes = checkpoint.shapes
+    names = weight_files.weight_names(shapes)
+    numbers = sum(np.prod(shapes[name]) for name in names)
     if 4 * numbers > _MOST_BYTES:
         raise UserError(
             f"{checkpoint.prefix} has weights of {4 * numbers / 1e9:.1f} GB, "
@@ -86,10 +91,12 @@ def write(graph: TaskGraph, path: str, quantize: bool = False) -> None:
             "export.json": json.dumps(described, ensure_ascii=False),
             "vocab.txt": task.tokenizer.vocabulary.content.decode(),
         }
-        onnx.helper.set_model_props(model, properties)
-        data = model.SerializeToString()
         if quantize:
-            data = _quantized(model)
+            # Else onnxruntime recommends to optimize a model first, which
+            # changes nothing here.
+            properties["onnx.quant.pre_process"] = "onnxruntime.quant"
+        onnx.helper.set_model_props(model, properties)
+        data = _quantized(model) if quantize else model.SerializeToString()
         file_system.write_bytes(path, data)
     logs.say(
         "Wrote %s: %s, %.1f MB; it takes %s, int64 [n, S]; gives %s",
@@ -108,13 +115,8 @@ def _quantized(model: Any) -> bytes:
     on processors without VNNI, and the vectors of MiniLM keep a cosine of 0.958
     to the right ones; here 0.990.
     """
-    import onnx
     from onnxruntime import quantization
 
-    # Else it recommends to optimize a model first, which changes nothing here.
-    onnx.helper.set_model_props(
-        model, {"onnx.quant.pre_process": "onnxruntime.quant"}
-    )
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "model.onnx")
         quantization.quantize_dynamic(
@@ -185,9 +187,10 @@ class _Graph:
             return self.Mul(self.Mul(x, 0.5), self.Add(inner, 1.0))
         if name == "silu":
             return self.Mul(x, self.Sigmoid(x))
-        known = {"gelu_erf": self.Gelu, "relu": self.Relu, "tanh": self.Tanh}
-        known["sigmoid"] = self.Sigmoid
-        return known[name](x) if name in known else x
+        if name in ("", "linear"):
+            return x
+        kinds = {"gelu_erf": "Gelu", "relu": "Relu", "tanh": "Tanh"}
+        return self._add({**kinds, "sigmoid": "Sigmoid"}[name], x)
 
     def project(self, x: str, path: str, weights: str = "", rows="") -> str:
         """Add x W^T + b of vectors [n, H], or of tokens, with rows [n, S]."""
@@ -239,17 +242,11 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
     length = made.Unsqueeze(made.Gather(rows, 1), [0])  # [1]
     positions = np.arange(config.max_position_embeddings)[None]
     positions = made.Slice(positions, [0], length, [1])  # [1, S]
-    # As modeling.attention_bias.
-    visible = made.Unsqueeze(made.Unsqueeze(mask, [1]), [2])
-    visible = made.Cast(visible, to=1)  # float32 [n, 1, 1, S]
-    is_left = config.attention_direction == modeling.LEFT_TO_RIGHT
-    if config.attention_direction != modeling.BIDIRECTIONAL:
-        square = made.Expand(1.0, made.Concat(length, length, axis=0))
-        seen = made.Trilu(square, upper=int(not is_left))  # [S, S]
-        visible = made.Mul(visible, seen)  # [n, 1, S, S]
-    bias = made.Mul(made.Sub(1.0, visible), -10000.0)
-    read = {"word": ids, "token_type": segments, "position": positions}
-    x = _encoder(made, config, read, bias)  # [n, S, H]
+    path = "bert/embeddings"
+    x = made.Gather(f"{path}/word_embeddings", ids)
+    x = made.Add(x, made.Gather(f"{path}/token_type_embeddings", segments))
+    x = made.Add(x, made.Gather(f"{path}/position_embeddings", positions))
+    x = _layers(made, config, made.norm(path, x), mask)  # [n, S, H]
 
     if task.name == "question_answering":
         logits = made.project(x, "cls/squad/output_", rows=rows)
@@ -264,23 +261,15 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
     if task.name == "token_classification":
         return {"logits": made.project(x, "output_", rows=rows)}
 
-    def class_vectors(reads_last: bool) -> str:  # as modeling.class_vectors
-        if not reads_last:
-            return made.Gather(x, 0, axis=1)
-        last = made.ReduceMax(made.Mul(positions, mask), [1])  # [n, 1]
-        return made.GatherND(x, last, batch_dims=1)
-
     def pooled() -> str:
-        return made.Tanh(
-            made.dense("bert/pooler/dense", class_vectors(is_left))
-        )
-
-    if task.head == "output_weights":
-        return {"logits": made.project(pooled(), "output_")}
+        return made.Tanh(made.dense("bert/pooler/dense", pool("cls")))
 
     def pool(pooling: str) -> str:  # as tasks.embeddings.model.pool
-        if pooling in ("cls", "lasttoken"):
-            return class_vectors(is_left or pooling == "lasttoken")
+        if pooling == "cls":
+            return made.Gather(x, 0, axis=1)
+        if pooling == "lasttoken":
+            last = made.ReduceMax(made.Mul(positions, mask), [1])  # [n, 1]
+            return made.GatherND(x, last, batch_dims=1)
         there = made.Unsqueeze(made.Cast(mask, to=1), [2])  # [n, S, 1]
         if pooling == "max":
             away = made.Mul(made.Sub(there, 1.0), 1e9)
@@ -292,6 +281,9 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
         if pooling == "mean_sqrt_len_tokens":
             count = made.Sqrt(count)
         return made.Div(total, count)
+
+    if task.head == "output_weights":
+        return {"logits": made.project(pooled(), "output_")}
 
     def unit(vector: str) -> str:
         square = made.ReduceSum(made.Mul(vector, vector), [1])
@@ -327,39 +319,27 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
     return found | {"embedding": vector}
 
 
-def _encoder(
-    made: _Graph,
-    config: modeling.BertConfig,
-    inputs: Mapping[str, str],
-    bias: str,
+def _layers(
+    made: _Graph, config: modeling.BertConfig, x: str, mask: str
 ) -> str:
-    """Add embeddings, of what has the names of their tables, and layers."""
-    path = "bert/embeddings"
-    words, segments, positions = (
-        made.Gather(f"{path}/{name}_embeddings", x)
-        for name, x in inputs.items()
-    )
-    x = made.Add(made.Add(words, segments), positions)
-    x = made.norm(path, x)  # [n, S, H]
+    """Add the layers of an encoder, on x [n, S, H] with a mask [n, S]."""
+    # As modeling.attention_bias.
+    visible = made.Unsqueeze(made.Unsqueeze(mask, [1]), [2])
+    visible = made.Cast(visible, to=1)  # float32 [n, 1, 1, S]
+    bias = made.Mul(made.Sub(1.0, visible), -10000.0)
     hidden, heads = config.hidden_size, config.num_attention_heads
     for number in range(config.num_hidden_layers):
-        path = f"bert/encoder/layer_{number}"
-
-        query, key, value = (
-            made.Transpose(
-                made.Reshape(
-                    made.dense(f"{path}/attention/self/{name}", x),
-                    [0, 0, heads, hidden // heads],
-                ),
-                perm=[0, 2, 3, 1] if name == "key" else [0, 2, 1, 3],
-            )
-            for name in ("query", "key", "value")
-        )
+        path, parts = f"bert/encoder/layer_{number}", []
+        for name in ("query", "key", "value"):
+            part = made.dense(f"{path}/attention/self/{name}", x)
+            part = made.Reshape(part, [0, 0, heads, hidden // heads])
+            order = [0, 2, 3, 1] if name == "key" else [0, 2, 1, 3]
+            parts.append(made.Transpose(part, perm=order))
+        query, key, value = parts
         scores = made.MatMul(query, key)  # [n, N, S, S]
         scores = made.Div(scores, math.sqrt(hidden // heads))
-        scores = made.Add(scores, bias)
-        context = made.MatMul(made.Softmax(scores, axis=-1), value)
-        context = made.Transpose(context, perm=[0, 2, 1, 3])
+        shares = made.Softmax(made.Add(scores, bias), axis=-1)
+        context = made.Transpose(made.MatMul(shares, value), perm=[0, 2, 1, 3])
         context = made.Reshape(context, [0, 0, hidden])
         x = made.residual(f"{path}/attention/output", context, x)
         inner = made.dense(f"{path}/intermediate/dense", x)

@@ -5,6 +5,7 @@ without TensorFlow import this module.
 """
 
 import functools
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,22 +16,28 @@ import numpy as np
 
 from tasks import registry
 from tasks.file_model import FileModel
+from tasks.rows import INPUT_NAMES
 from tasks.task import Outputs, TaskSettings, softmax
 from tokenization import Vocabulary
 
 SUFFIX = ".onnx"
 
-# Inputs of a file -> ours.
-_INPUTS = {
-    "input_ids": "input_ids",
-    "attention_mask": "input_mask",
-    "token_type_ids": "segment_ids",
-}
+# Of a file, in the order of rows.INPUT_NAMES.
+INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
 _PRECISION = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
 
-# TrainedFor.output_activation -> the function.
-_ACTIVATIONS = {"sigmoid": lambda x: 1 / (1 + np.exp(-x)), "tanh": np.tanh}
+_erf = np.vectorize(math.erf)
+
+# TrainedFor.output_activation -> the function, as heads.ACTIVATIONS.
+ACTIVATIONS = {
+    None: np.asarray,
+    "sigmoid": lambda x: 1 / (1 + np.exp(-x)),
+    "tanh": np.tanh,
+    "relu": lambda x: np.maximum(x, 0),
+    "silu": lambda x: x / (1 + np.exp(-x)),
+    "gelu_erf": lambda x: x * (1 + _erf(x / math.sqrt(2))) / 2,
+}
 
 
 @functools.cache
@@ -90,14 +97,11 @@ class OpenVinoModel(FileModel):
     ):
         super().__init__(settings, batch_size)
         model = _read(self.path)
-        # What no prediction has need not be stored.
-        outputs = [
-            output
-            for output in model.outputs
-            if output.any_name != "last_hidden_state"
-        ]
         import openvino
 
+        # What no prediction has need not be stored.
+        unused, of = "last_hidden_state", model.outputs
+        outputs = [output for output in of if output.any_name != unused]
         model = openvino.Model(outputs, model.get_parameters())
         options = {
             "INFERENCE_PRECISION_HINT": _PRECISION[settings.dtype],
@@ -112,7 +116,7 @@ class OpenVinoModel(FileModel):
         *leading, length = features["input_ids"].shape
         rows = {
             theirs: features[ours].reshape(-1, length).astype(np.int64)
-            for theirs, ours in _INPUTS.items()
+            for theirs, ours in zip(INPUTS, INPUT_NAMES, strict=True)
         }
         try:
             found = self._request.infer(rows, share_inputs=True)
@@ -131,7 +135,7 @@ class OpenVinoModel(FileModel):
         if task.name == "multiple_choice":
             return {"logits": logits[..., 0]}
         if task.name == "multi_label_classification":
-            return {"probabilities": _ACTIVATIONS["sigmoid"](logits)}
+            return {"probabilities": ACTIVATIONS["sigmoid"](logits)}
         if task.name == "masked_lm":
             vocab = task.tokenizer.vocab
             is_mask = ids == vocab["[MASK]"]  # [B, S]
@@ -145,6 +149,5 @@ class OpenVinoModel(FileModel):
             return {"token_ids": best, "scores": scores}
         if task.labels is None:
             name = task.checkpoint.trained_for.output_activation
-            function = _ACTIVATIONS.get(name, np.asarray)
-            return {"value": function(logits)[:, 0]}
+            return {"value": ACTIVATIONS[name](logits)[:, 0]}
         return {"probabilities": softmax(logits)}

@@ -5,6 +5,8 @@ import json
 import os
 import sys
 
+from base.errors import UserError
+
 import litert_files
 import numpy as np
 import pytest
@@ -15,7 +17,9 @@ from exports import export_saved_model
 from fine_tuned_models import changed
 from marks import nightly
 
-import modeling
+from checkpoints import checkpoint, weight_files
+from ops.choices import LEFT_TO_RIGHT, RIGHT_TO_LEFT
+from serving import onnx_file
 from serving.onnx_file import INPUTS
 from tasks import loading, registry
 from tasks.graph import INPUT_NAMES, TaskGraph
@@ -26,8 +30,7 @@ convert_checkpoint = scripts.load("convert_checkpoint")
 # Kinds of models, and what differs in their configuration.
 OTHERS = {
     "gelu_erf": {"hidden_act": "gelu_erf"},
-    "left to right": {"attention_direction": modeling.LEFT_TO_RIGHT},
-    "right to left": {"attention_direction": modeling.RIGHT_TO_LEFT},
+    "no function": {"hidden_act": "linear"},
 }
 VECTORS = {
     "embeddings": {},
@@ -150,10 +153,11 @@ def test_files_beside_a_converted_model(tmp_path):
     assert sorted(os.listdir(out / "onnx")) == names
     rows = np.array([[2, 6, 7, 8, 3]])
     inputs = dict(zip(INPUTS, (rows, rows * 0 + 1, rows * 0), strict=True))
-    exact, rounded = (
-        runtime.InferenceSession(out / "onnx" / name).run(["logits"], inputs)[0]
-        for name in names
-    )
+    files = [runtime.InferenceSession(out / "onnx" / name) for name in names]
+    exact, rounded = (file.run(["logits"], inputs)[0] for file in files)
+    properties = [file.get_modelmeta().custom_metadata_map for file in files]
+    for name in ("export.json", "vocab.txt"):
+        assert properties[0][name] == properties[1][name]
     graph = loading.load_graph(loading.find(str(out)))
     features = dict(zip(INPUT_NAMES, inputs.values(), strict=True))
     np.testing.assert_allclose(exact, graph.model(features), atol=2e-6)
@@ -208,6 +212,48 @@ def test_what_a_file_lacks(tmp_path, options, word):
     assert "--format=onnx" in line
     assert word in line
     assert not (tmp_path / "m.onnx").exists()
+
+
+@pytest.mark.parametrize("direction", [LEFT_TO_RIGHT, RIGHT_TO_LEFT])
+def test_attention_to_one_side_is_refused(tmp_path, direction):
+    config = tiny.config_of(VOCAB, attention_direction=direction)
+    tiny.write_model(tmp_path / "model", config, VOCAB)
+    flags = {"init_checkpoint": tmp_path / "model", "format": "onnx"}
+    line = scripts.error_of(
+        export_saved_model, export_dir=tmp_path / "m.onnx", **flags
+    )
+    assert f"lacks attention that is {direction}" in line
+
+
+def test_size_is_the_weights_alone(tmp_path, monkeypatch):
+    """What an optimizer keeps for them is not written."""
+    litert_files.write_model(tmp_path / "model", "classifier")
+    found = checkpoint.open_checkpoint(str(tmp_path / "model"))
+    weights = weight_files.read_weights(found.prefix)
+    size = 4 * sum(value.size for value in weights.values())
+    slots = {f"{name}/adam_m": value for name, value in weights.items()}
+    weight_files.write(found.prefix, weights | slots)
+    settings = loading.find(str(tmp_path / "model"))
+    monkeypatch.setattr(onnx_file, "_MOST_BYTES", size)
+    onnx_file.check(settings, "--onnx")
+    monkeypatch.setattr(onnx_file, "_MOST_BYTES", size - 1)
+    with pytest.raises(UserError, match="an ONNX file holds"):
+        onnx_file.check(settings, "--onnx")
+
+
+def test_without_onnxruntime(tmp_path, encoder_dir, monkeypatch):
+    """--quantize needs it, which is said before anything is written."""
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    line = scripts.error_of(
+        convert_checkpoint,
+        input=encoder_dir,
+        output=tmp_path / "out",
+        output_format="huggingface",
+        onnx=True,
+        quantize="int8",
+    )
+    assert "pip install -r requirements-onnx.txt" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_the_package(tmp_path, encoder_dir, monkeypatch):

@@ -11,7 +11,8 @@ import scripts
 from exports import export_saved_model
 from fine_tuned_models import changed
 
-from tasks.openvino_files import OpenVinoModel, settings_of
+from tasks import heads
+from tasks.openvino_files import ACTIVATIONS, OpenVinoModel, settings_of
 
 litert_model = scripts.load("litert_model")
 search = scripts.load("search")
@@ -59,6 +60,16 @@ def test_predictions_are_the_checkpoints(tmp_path, kind, more):
                     assert one[name] == pytest.approx(value, abs=1e-5)
                 else:
                     np.testing.assert_allclose(one[name], value, atol=1e-5)
+
+
+def test_functions_on_a_number():
+    """Those of every cross-encoder, with the numbers of the checkpoint."""
+    x = np.linspace(-4, 4, 33, dtype=np.float32)[:, None]
+    assert ACTIVATIONS.keys() == heads.ACTIVATIONS.keys()
+    for name, function in heads.ACTIVATIONS.items():
+        np.testing.assert_allclose(
+            ACTIVATIONS[name](x), function(x), atol=1e-6, err_msg=name
+        )
 
 
 @pytest.mark.slow

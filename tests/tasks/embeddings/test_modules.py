@@ -234,6 +234,18 @@ def test_modules_that_do_not_fit_are_one_line(tmp_path, damage, words):
     assert "\n" not in str(caught.value)
 
 
+def test_modules_that_are_lacking_are_not_converted(tmp_path):
+    """The encoder is, without their weights and files."""
+    source = write_model("joined", tmp_path / "model")
+    _of_dense(activation_function="torch.nn.Mish")(source)
+    out = tmp_path / "out"
+    flags = {"input": source, "output": out, "output_format": "huggingface"}
+    assert scripts.run(convert_checkpoint, **flags) == 0
+    assert not [path for path in out.iterdir() if path.is_dir()]
+    found = checkpoint.open_checkpoint(str(out))
+    assert all(name.startswith("bert/") for name in found.shapes)
+
+
 def test_older_files_and_other_activations(tmp_path):
     """The order of poolings is theirs, whatever that of the keys."""
     source = write_model("joined", tmp_path / "model")
