@@ -21,7 +21,6 @@ import dataclasses
 import os
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from base import file_system, logs, script, startup
 from base.errors import UserError
@@ -39,10 +38,8 @@ from checkpoints import (
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TAIL, id2label_of
 from ops.choices import LEFT_TO_RIGHT, RIGHT_TO_LEFT
+from tasks.task import TaskSettings
 from training.flags import ModelFlags
-
-if TYPE_CHECKING:
-    from tasks.graph import TaskGraph
 
 FLAGS = flags.FLAGS
 
@@ -107,6 +104,7 @@ def main(_: list[str]) -> None:
             write_tokenizer_json,
         )
         from serving import onnx_file
+        from tasks import loading
     lookup.check_no_checkpoint(FLAGS.output, "output")
     checkpoint = open_checkpoint(
         FLAGS.input,
@@ -118,7 +116,7 @@ def main(_: list[str]) -> None:
     prefix = checkpoint.prefix
     weights, graph = read_weights(checkpoint), None
     if FLAGS.onnx:
-        graph = onnx_graph(checkpoint)
+        graph = loading.load_graph(onnx_settings(checkpoint))
     if FLAGS.output_format == "huggingface":
         architecture = architecture_of(checkpoint)
         check_loads_in_transformers(checkpoint, architecture)
@@ -160,7 +158,7 @@ def main(_: list[str]) -> None:
     logs.say("Wrote the weights of %s to %s", prefix, FLAGS.output)
 
 
-def onnx_graph(checkpoint: Checkpoint) -> "TaskGraph":
+def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
     """Return what --onnx writes: the model as programs of others call it.
 
     Raises:
@@ -182,7 +180,7 @@ def onnx_graph(checkpoint: Checkpoint) -> "TaskGraph":
     onnx_file.check(settings, "--onnx", FLAGS.quantize != "none")
     if file_system.exists(folder := os.path.join(FLAGS.output, "onnx")):
         raise UserError(f"--onnx: {folder} exists already; name a new --output")
-    return loading.load_graph(settings)
+    return settings
 
 
 def architecture_of(checkpoint: Checkpoint) -> str:

@@ -41,6 +41,7 @@ from tasks import openvino_files, predict, reading, registry
 from tasks.file_model import FileModel
 from tasks.openvino_files import OpenVinoModel
 from tasks.reading import Window
+from tasks.task import NOT_FINITE
 
 FLAGS = flags.FLAGS
 
@@ -157,8 +158,10 @@ def write_vectors(model: FileModel) -> int:
         found += [output[name] for output in outputs]
     if not found:
         raise UserError(f"--input_file={FLAGS.input_file}: it is empty")
+    if not np.isfinite(vectors := np.stack(found)).all():
+        raise UserError(NOT_FINITE)
     with file_system.atomic_file(FLAGS.output_file) as file:
-        np.save(file, np.stack(found))
+        np.save(file, vectors)
     logs.say("Wrote %s: %d vectors", FLAGS.output_file, len(found))
     return 0
 

@@ -148,27 +148,27 @@ def describe_model() -> TaskSettings:
         "dtype": dtypes.resolve_here(FLAGS.dtype),
     }
     path = FLAGS.init_checkpoint
-    is_onnx = path.endswith(openvino_files.SUFFIX)
-    if is_onnx:
+    if path.endswith(openvino_files.SUFFIX):
         names = "bert_config_file", "vocab_file", "do_lower_case"
         files = {name: FLAGS[name].value for name in names}
         settings = loading.find(path, **given, **files)
-        checkpoint, own = settings.checkpoint, settings.task
+        if settings.task not in build.OUTPUTS:
+            raise UserError(
+                f"--init_checkpoint={path} does {settings.task}, which gives "
+                "no vectors: export it with --task=encoder"
+            )
     else:
         checkpoint = training_flags.open_init_checkpoint(FLAGS)
         own = loading.choose_task(checkpoint, needs_rows=False)
-    task = own if own in build.OUTPUTS else "encoder"
-    if is_onnx and task != own:
-        raise UserError(
-            f"--init_checkpoint={path} does {own}, which gives no vectors: "
-            "export it with --task=encoder"
-        )
-    prediction_flags.warn_of_ignored(FLAGS, task, used=["top_k"])
-    if task == Embeddings.name:
-        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
-    if is_onnx:
-        return settings._replace(checkpoint=checkpoint)
-    return loading.describe(checkpoint, task, given)
+        task = own if own in build.OUTPUTS else "encoder"
+        settings = loading.describe(checkpoint, task, given)
+    prediction_flags.warn_of_ignored(FLAGS, settings.task, used=["top_k"])
+    if settings.task != Embeddings.name:
+        return settings
+    prompts = read(Prompts, FLAGS)
+    return settings._replace(
+        checkpoint=with_prompts(settings.checkpoint, prompts)
+    )
 
 
 def read_queries(task: Task) -> Iterator[Window]:

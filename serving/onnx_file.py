@@ -163,18 +163,19 @@ class _Graph:
     # --- Layers of modeling.py, by their paths in a checkpoint ---------------
 
     def dense(self, path: str, x: str) -> str:
-        """Add x W + b."""
-        return self.Add(self.MatMul(x, f"{path}/kernel"), f"{path}/bias")
+        """Add x W + b, or x W."""
+        product, bias = self.MatMul(x, f"{path}/kernel"), f"{path}/bias"
+        return self.Add(product, bias) if bias in self.variables else product
 
-    def norm(self, path: str, x: str) -> str:
+    def norm(self, path: str, x: str, epsilon: float = 1e-12) -> str:
         """Add a layer norm."""
-        weights = f"{path}/LayerNorm/gamma", f"{path}/LayerNorm/beta"
-        return self.LayerNormalization(x, *weights, axis=-1, epsilon=1e-12)
+        weights = f"{path}/gamma", f"{path}/beta"
+        return self.LayerNormalization(x, *weights, axis=-1, epsilon=epsilon)
 
     def residual(self, path: str, x: str, residual: str) -> str:
         """Add norm(residual + x W + b)."""
         x = self.dense(f"{path}/dense", x)
-        return self.norm(path, self.Add(x, residual))
+        return self.norm(f"{path}/LayerNorm", self.Add(x, residual))
 
     def activation(self, name: str | None, x: str) -> str:
         """Add a function of modeling.get_activation or heads.ACTIVATIONS."""
@@ -224,12 +225,8 @@ def _model(graph: TaskGraph) -> Any:
     version = onnx.helper.make_opsetid("", _OPSET)
     model = onnx.helper.make_model_gen_version(made, opset_imports=[version])
     # The shapes of the outputs follow from the operations.
-    found = onnx.shape_inference.infer_shapes(model, data_prop=True).graph
-    for output, shaped in zip(model.graph.output, found.output, strict=True):
-        output.CopyFrom(shaped)
-        for number, size in enumerate(output.type.tensor_type.shape.dim):
-            if not size.dim_value:
-                size.dim_param = sizes[number]
+    model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    del model.graph.value_info[:]
     onnx.checker.check_model(model)
     return model
 
@@ -246,7 +243,8 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
     x = made.Gather(f"{path}/word_embeddings", ids)
     x = made.Add(x, made.Gather(f"{path}/token_type_embeddings", segments))
     x = made.Add(x, made.Gather(f"{path}/position_embeddings", positions))
-    x = _layers(made, config, made.norm(path, x), mask)  # [n, S, H]
+    x = made.norm(f"{path}/LayerNorm", x)  # [n, S, H]
+    x = _layers(made, config, x, mask)
 
     if task.name == "question_answering":
         logits = made.project(x, "cls/squad/output_", rows=rows)
@@ -256,7 +254,7 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
         path = "cls/predictions/transform"
         x = made.activation(config.hidden_act, made.dense(f"{path}/dense", x))
         table = "bert/embeddings/word_embeddings"
-        path, x = "cls/predictions/output_", made.norm(path, x)
+        path, x = "cls/predictions/output_", made.norm(f"{path}/LayerNorm", x)
         return {"logits": made.project(x, path, table, rows)}
     if task.name == "token_classification":
         return {"logits": made.project(x, "output_", rows=rows)}
@@ -303,12 +301,9 @@ def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
         if kind == "Normalize":
             vector = unit(vector)
         elif kind == "LayerNorm":
-            weights = f"{path}/gamma", f"{path}/beta"
-            vector = made.LayerNormalization(vector, *weights, epsilon=1e-5)
+            vector = made.norm(path, vector, epsilon=1e-5)
         else:
-            vector = made.MatMul(vector, f"{path}/kernel")
-            if step.module.bias:
-                vector = made.Add(vector, f"{path}/bias")
+            vector = made.dense(path, vector)
             vector = made.activation(step.module.activation, vector)
     if size := task.options.embedding_size:
         vector = made.Slice(vector, [0], [size], [1])

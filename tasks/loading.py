@@ -190,10 +190,12 @@ def trained_columns(checkpoint: Checkpoint) -> tuple[str, ...]:
     """Return the columns from which training read the texts; (): not known.
 
     They stand in the training_config.json of the run; of a sweep, of its runs;
-    of a SavedModel, in the folder of the run that has exported it.
+    of a SavedModel, in the folder of the run that has exported it; of an ONNX
+    file, in its own.
     """
     folder = lookup.folder_of(checkpoint.prefix)
-    if checkpoint.is_exported:  # saved_model/1
+    is_onnx = checkpoint.prefix.endswith(openvino_files.SUFFIX)
+    if checkpoint.is_exported and not is_onnx:  # saved_model/1
         folder = os.path.join(folder, "../..")
     run = RunFolder.read(folder)
     for place in (run, *run.runs):
