@@ -6,6 +6,7 @@ without TensorFlow import this module.
 
 import functools
 import math
+import os
 from collections.abc import Mapping
 from typing import Any
 
@@ -40,9 +41,14 @@ ACTIVATIONS = {
 }
 
 
-@functools.cache
 def _read(path: str) -> Any:
-    """Return OpenVINO's model of a file."""
+    """Return OpenVINO's model of a file, read again if it is another one."""
+    is_there = os.path.exists(path)
+    return _read_once(path, os.stat(path).st_mtime_ns if is_there else 0)
+
+
+@functools.lru_cache(maxsize=1)
+def _read_once(path: str, changed_at: int) -> Any:
     openvino = packages.load(
         "openvino", path, "openvino", "requirements-openvino.txt"
     )

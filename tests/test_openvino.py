@@ -1,7 +1,10 @@
 """ONNX files under OpenVINO: the checkpoint's predictions, vectors, errors."""
 
 import json
+import os
 import sys
+
+from base.errors import UserError
 
 import litert_files
 import numpy as np
@@ -60,6 +63,27 @@ def test_predictions_are_the_checkpoints(tmp_path, kind, more):
                     assert one[name] == pytest.approx(value, abs=1e-5)
                 else:
                     np.testing.assert_allclose(one[name], value, atol=1e-5)
+
+
+def test_vectors_that_are_no_numbers(tmp_path, monkeypatch):
+    """A file of them is not written."""
+    source = litert_files.write_model(tmp_path / "model", "embeddings")
+    file = litert_files.export(source, tmp_path / "m.tflite")
+    monkeypatch.setattr(
+        litert_model.predict,
+        "run_units",
+        lambda task, model, units, size: [
+            {"embedding": np.array([0, np.nan])} for _ in units
+        ],
+    )
+    texts = tmp_path / "in.txt"
+    texts.write_text("a film\n")
+    out = tmp_path / "out.npy"
+    line = scripts.error_of(
+        litert_model, model=file, input_file=texts, output_file=out
+    )
+    assert "not finite" in line
+    assert not out.exists()
 
 
 def test_functions_on_a_number():
@@ -129,6 +153,10 @@ def test_files_that_cannot_be_used(tmp_path, monkeypatch):
         litert_model, model=tmp_path / "other.onnx", **flags
     )
     assert "has no property export.json" in line
+    settings_of(str(path))
+    os.replace(tmp_path / "other.onnx", path)
+    with pytest.raises(UserError, match="has no property"):
+        settings_of(str(path))
     assert not (tmp_path / "out.npy").exists()
 
 
