@@ -224,9 +224,14 @@ def _model(graph: TaskGraph) -> Any:
     )
     version = onnx.helper.make_opsetid("", _OPSET)
     model = onnx.helper.make_model_gen_version(made, opset_imports=[version])
-    # The shapes of the outputs follow from the operations.
+    # The shapes of the outputs follow from the operations; programs read the
+    # names of the sizes.
     model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     del model.graph.value_info[:]
+    for output in model.graph.output:
+        for number, size in enumerate(output.type.tensor_type.shape.dim):
+            if not size.dim_value:
+                size.dim_param = sizes[number]
     onnx.checker.check_model(model)
     return model
 

@@ -104,6 +104,10 @@ def test_same_numbers_as_the_checkpoint(tmp_path, kind):
     for one, name in zip(file.get_inputs(), INPUTS, strict=True):
         assert (one.name, one.type) == (name, "tensor(int64)")
         assert one.shape == ["batch_size", "sequence_length"]
+    for one in file.get_outputs():
+        sizes = [size for size in one.shape if isinstance(size, str)]
+        assert sizes == ["batch_size", "sequence_length"][: len(sizes)]
+        assert sizes
     rng = np.random.default_rng(0)
     for shape in ((1, 5), (4, 12)):
         ids = rng.integers(4, len(vocabulary.tokens), shape)
