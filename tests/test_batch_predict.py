@@ -574,7 +574,9 @@ def test_models_without_what_prediction_needs_are_refused(
     assert "no vocab.txt beside" in error_of(model)
     # The signature for strings takes long to trace.
     monkeypatch.setattr(
-        TaskGraph, "signatures", lambda self: {"ids": self.ids_signature()}
+        TaskGraph,
+        "signatures",
+        lambda self: {"serving_default": self.ids_signature()},
     )
     saved = export(classifier / "model", tmp_path / "saved")
     assert "--max_seq_length" in error_of(saved, max_seq_length=8)
