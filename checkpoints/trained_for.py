@@ -138,7 +138,7 @@ class Module(NamedTuple):
 
     @property
     def shapes(self) -> dict[str, list[int]]:
-        """The shapes of its variables by their names."""
+        """{name: shape} of the variables that the module has."""
         if self.kind == "LayerNorm":
             return {"gamma": [self.in_features], "beta": [self.in_features]}
         if self.kind != "Dense":

@@ -43,7 +43,7 @@ _MOST_BYTES = 2**31 - 1
 
 
 def check(settings: TaskSettings, flag: str, quantize: bool = False) -> None:
-    """Raise a UserError if a model cannot be written, or packages lack."""
+    """Check that a model can be written, and that the packages are there."""
     for name in ("onnx", "onnxruntime")[: 1 + quantize]:
         packages.load(name, flag, name, "requirements-onnx.txt")
     checkpoint = settings.checkpoint
@@ -205,7 +205,7 @@ class _Graph:
 
 
 def _model(graph: TaskGraph) -> Any:
-    """Return the ONNX model of a graph."""
+    """Return a model as ONNX describes it, checked."""
     import onnx
 
     made = _Graph({v.path: v.numpy() for v in graph.model.variables})
@@ -237,7 +237,7 @@ def _model(graph: TaskGraph) -> Any:
 
 
 def _outputs(made: _Graph, graph: TaskGraph) -> dict[str, str]:
-    """Add a model; return {name: tensor} of what it says."""
+    """Add the operations of a model; return {name of an output: tensor}."""
     task, config = graph.task, graph.model.config
     ids, mask, segments = INPUTS
     rows = made.Shape(ids)  # [n, S]

@@ -72,7 +72,7 @@ def _normalized(text: str, settings: TokenizerSettings) -> str:
 
 
 def _alike(settings: TokenizerSettings) -> np.ndarray:
-    """Return for each code point the first one that is treated alike.
+    """Return the first code point that the tokenizer treats like each one.
 
     The tokenizer knows a character by its category, as an ideograph, by its
     lower case and NFD, and of ASCII's and U+FFFD by itself.

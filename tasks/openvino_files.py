@@ -60,7 +60,7 @@ def _read_once(path: str, changed_at: int) -> Any:
 
 def _unusable(path: str, error: Exception) -> UserError:
     reason = " ".join(str(error).split())[-200:]
-    return UserError(f"--model={path} cannot be used: {reason}")
+    return UserError(f"{path} cannot be used: {reason}")
 
 
 def settings_of(path: str) -> TaskSettings:
@@ -73,12 +73,12 @@ def settings_of(path: str) -> TaskSettings:
     for name in ("export.json", "vocab.txt"):
         if not model.has_rt_info(["framework", name]):
             raise UserError(
-                f"--model={path} has no property {name}: write it with "
+                f"{path} has no property {name}: write it with "
                 "export_saved_model.py --format=onnx or convert_checkpoint.py "
                 "--onnx"
             )
         found[name] = model.get_rt_info(["framework", name]).value
-    place = f"--model={path}: export.json inside"
+    place = f"{path}: export.json inside"
     described = text_files.json_object(place, found["export.json"])
     vocabulary = Vocabulary("vocab.txt inside", found["vocab.txt"].encode())
     return registry.described(described, place, path, vocabulary)

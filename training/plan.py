@@ -33,7 +33,7 @@ class Plan:
 class Run(abc.ABC):
     """A plan with its model in memory, and what it learns.
 
-    To make it writes nothing.
+    Making one writes nothing.
     """
 
     plan: Plan

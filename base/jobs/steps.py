@@ -85,7 +85,7 @@ class Steps:
         raise NotImplementedError
 
     def add(self, results: Iterable[dict[str, Any]]) -> dict[str, Any]:
-        """Return the total of some results of `map`, of the same form.
+        """Add up results of `map` into one result of the same form.
 
         Numbers of the same name are added up. Of lists the values that come
         first in their order stay, each once and at most MOST_LISTED.

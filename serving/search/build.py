@@ -164,7 +164,7 @@ def build(
     fingerprint: dict[str, Any],
     model: str,
 ) -> None:
-    """Build the index of a corpus, or make one of another corpus its index.
+    """Build the index of a corpus, or bring an index up to date with it.
 
     Args:
         folder: the folder of the index.

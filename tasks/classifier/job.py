@@ -435,7 +435,9 @@ class MultiLabelJob(ClassifierJob):
 
 
 def positive_weights(counts: np.ndarray, total: int) -> np.ndarray:
-    """Return negatives / positives [K] of labels by their numbers of positives.
+    """Return the weight of each label's positives, negatives / positives [K].
+
+    `counts` are the examples that have each label, of `total` examples.
 
     A label of no example or of all of them has nothing to balance, and 1.
 

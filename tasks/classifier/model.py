@@ -179,7 +179,7 @@ def label_objective(
 
 
 def positives_objective(weights: Sequence[float]) -> Objective:
-    """Return the objective of labels whose positives are weighted by [K]."""
+    """Return the objective of K labels, with a weight for positives of each."""
     forward = functools.partial(
         label_sums, positive_weights=tf.constant(weights, tf.float32)
     )

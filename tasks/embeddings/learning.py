@@ -50,7 +50,7 @@ def known_positives(text_ids: np.ndarray) -> np.ndarray:
 
 
 def objective(learning: Learning, known: Sequence[int] = ()) -> Objective:
-    """Return the loss and the metrics of one of the ways to learn.
+    """Return what a way to learn minimizes and reports.
 
     Of a ranking, `known` are the known_positives of the training data.
     """
