@@ -20,6 +20,9 @@ def attributes_of(module: str) -> Callable[[str], Any]:
             if name in found:
                 return found[name]
         own = module.removeprefix("compat.")
-        raise AttributeError(f"module {own!r} has no attribute {name!r}")
+        raise AttributeError(
+            f"module {own!r} has no attribute {name!r}; docs/migration.md has "
+            "what became of the original's names"
+        )
 
     return __getattr__

@@ -224,9 +224,7 @@ def create_masked_lm_predictions(
         np.array([False]),
     )
     config = InstanceConfig(
-        len(tokens),
-        max_predictions_per_seq,
-        masked_lm_prob,
+        len(tokens), max_predictions_per_seq, masked_lm_prob
     )
     (found,) = _masked(sequences, config, vocab_words, rng)
     return found.tokens, found.masked_lm_positions, found.masked_lm_labels

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from base import text_files
 
 import tokenization
-from compat import gone
 from tasks import rows
 from tasks.encoder.lines import split_pair
 
@@ -59,9 +58,3 @@ def convert_examples_to_features(
             )
         )
     return found
-
-
-model_fn_builder = gone.function(
-    "model_fn_builder", "tasks.encoder.model.encode_layers"
-)
-input_fn_builder = gone.function("input_fn_builder", "tasks.rows.Units")

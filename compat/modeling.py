@@ -323,8 +323,7 @@ def transformer_model(
         initializer_range,
         reshape_to_matrix(input_tensor),
         shared=modeling.Shared(
-            _attention_bias(attention_mask, batch, length),
-            modeling.draw_seed(),
+            _attention_bias(attention_mask, batch, length), modeling.draw_seed()
         ),
     )
     shape = [batch, length, hidden_size]

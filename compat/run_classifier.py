@@ -13,7 +13,6 @@ import tensorflow as tf
 
 import modeling
 import tokenization
-from compat import gone
 from compat.modeling import dropout, output_layer
 from records import tfrecord
 from tasks import rows
@@ -261,14 +260,3 @@ def create_model(
         tf.cast(labels, tf.int32), logits
     )
     return tf.reduce_mean(each), each, logits, tf.nn.softmax(logits)
-
-
-model_fn_builder = gone.function(
-    "model_fn_builder", "tasks.classifier.model.BertForSequenceClassification"
-)
-input_fn_builder = gone.function(
-    "input_fn_builder", "records.in_memory.ShortRecords"
-)
-file_based_input_fn_builder = gone.function(
-    "file_based_input_fn_builder", "records.in_memory.ShortRecords"
-)

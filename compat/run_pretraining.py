@@ -5,7 +5,6 @@ from typing import Any
 import tensorflow as tf
 
 import modeling
-from compat import gone
 from compat.modeling import output_layer, run_layer
 from pretraining import model
 
@@ -68,11 +67,3 @@ def get_next_sentence_output(
 def _negative_at(log_probs: tf.Tensor, labels: tf.Tensor) -> tf.Tensor:
     """Return the cross entropy of each row of [N, K] for labels of N."""
     return -tf.gather(log_probs, tf.reshape(labels, [-1]), batch_dims=1)
-
-
-model_fn_builder = gone.function(
-    "model_fn_builder", "pretraining.model.BertForPreTraining"
-)
-input_fn_builder = gone.function(
-    "input_fn_builder", "records.streaming.training_batches"
-)

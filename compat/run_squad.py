@@ -15,7 +15,6 @@ from absl import flags
 
 import modeling
 import tokenization
-from compat import gone
 from compat.modeling import output_layer
 from tasks import rows
 from tasks.squad import answers, data, decoding, windows
@@ -30,9 +29,7 @@ class SquadExample:
     """A question, and the words of its paragraph.
 
     start_position and end_position are words; -1 if it is impossible, None if
-    it is to be predicted. `offsets` are the first character of the answer in
-    the first of its words, and the end of its last one in the last; None, as
-    for examples of the original: the answer is searched for in the words.
+    it is to be predicted. The answer is searched for in these words.
     """
 
     qas_id: str
@@ -42,7 +39,6 @@ class SquadExample:
     start_position: int | None = None
     end_position: int | None = None
     is_impossible: bool = False
-    offsets: tuple[int, int] | None = None
 
 
 def _flag(name: str) -> Any:
@@ -66,13 +62,9 @@ def read_squad_examples(
             example.orig_answer_text = "" if x.is_impossible else x.answers[0]
             example.start_position = example.end_position = -1
         if is_training and x.place:
-            paragraph = found.paragraphs[x.paragraph]
-            first, last = paragraph.words_in(*x.place)
-            example.start_position, example.end_position = first, last
-            example.offsets = (
-                x.place[0] - int(paragraph.starts[first]),
-                x.place[1] - int(paragraph.starts[last]),
-            )
+            example.start_position, example.end_position = found.paragraphs[
+                x.paragraph
+            ].words_in(*x.place)
     return examples
 
 
@@ -107,9 +99,6 @@ def _place(
     if first is None or first < 0:
         return None
     start, end = int(paragraph.starts[first]), int(paragraph.ends[last])
-    if example.offsets:
-        last_start = int(paragraph.starts[last])
-        return start + example.offsets[0], last_start + example.offsets[1]
     text = " ".join(data.split_words(example.orig_answer_text or ""))
     at = paragraph.text.find(text, start, end) if text else -1
     return (at, at + len(text)) if at >= 0 else (start, end)
@@ -306,11 +295,3 @@ def write_predictions(
         written[output_null_log_odds_file] = odds
     for path, text in written.items():
         file_system.write_text(path, text + "\n")
-
-
-model_fn_builder = gone.function(
-    "model_fn_builder", "tasks.squad.model.BertForQuestionAnswering"
-)
-input_fn_builder = gone.function(
-    "input_fn_builder", "records.in_memory.ShortRecords"
-)

@@ -3,8 +3,6 @@
 import subprocess
 import sys
 
-from base.errors import UserError
-
 import numpy as np
 import pytest
 import scripts
@@ -303,12 +301,3 @@ def test_create_model_learns_in_a_graph():
     np.testing.assert_allclose(last[0], last[1].mean(), rtol=1e-6)
     np.testing.assert_allclose(last[3], tf.nn.softmax(last[2]), rtol=1e-5)
     assert last[3].argmax(-1).tolist() == [1, 2]
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["model_fn_builder", "input_fn_builder", "file_based_input_fn_builder"],
-)
-def test_what_estimator_took_names_its_counterpart(name):
-    with pytest.raises(UserError, match=f"^{name} .*tf.estimator.*; here "):
-        getattr(run_classifier, name)(bert_config=None)
