@@ -75,13 +75,7 @@ class Flags:
     feature_based: bool = flag(
         False,
         excludes=dict.fromkeys(
-            (
-                "reinit_top_layers",
-                "freeze_layers",
-                "layer_decay",
-                "teacher_answers",
-                "recompute",
-            ),
+            ("freeze_layers", "layer_decay", "teacher_answers", "recompute"),
             "that is for fine-tuning: the encoder is frozen",
         ),
     )

@@ -52,6 +52,9 @@ FLAGS = flags.FLAGS
 # What programs written against the original import.
 __getattr__ = lazy.attributes_of("compat.run_pretraining")
 
+# Flags of runs whose number of steps is given.
+_STEPS = ("num_train_steps", "keep_steps", "stop_after_steps", "resume_from")
+
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
@@ -142,30 +145,12 @@ class Flags:
 
     # Training
     train_hours: float | None = flag(
-        low=1e-4,
-        excludes=dict.fromkeys(
-            (
-                "num_train_steps",
-                "keep_steps",
-                "stop_after_steps",
-                "resume_from",
-            ),
-            "",
-        ),
+        low=1e-4, excludes=dict.fromkeys(_STEPS, "")
     )
     """Train for so many hours, in place of num_train_steps: some steps are
     timed when the run begins, and the number of steps that fits is written to
     output_dir. A resumed run keeps this number. Reading, compiling, evaluating
     and saving take time besides."""
-
-    cooldown: bool = flag(
-        False,
-        needs={"do_train": "", "schedule=wsd": ""},
-        excludes=dict.fromkeys(("num_train_steps", "stop_after_steps"), ""),
-    )
-    """End the run of output_dir, or that of resume_from, which was stopped or
-    has trained long enough: its learning rate falls from its last checkpoint
-    on, so that the fall is cooldown_proportion of all steps."""
 
     warmup_proportion: float | None = flag(
         low=0, high=1, excludes={"num_warmup_steps": ""}
@@ -221,11 +206,11 @@ def main(_: list[str]) -> int:
     with startup.importing():
         from pretraining.run import PretrainingRun, Runs
         from training.plan import carry_out
-    locked = run_folder.locked(FLAGS.output_dir)
-    with locked if FLAGS.do_train else contextlib.nullcontext():
+    with contextlib.ExitStack() as stack:
+        if FLAGS.do_train:
+            stack.enter_context(run_folder.locked(FLAGS.output_dir))
         runs = Runs.read(FLAGS.output_dir, FLAGS.resume_from)
-        with contextlib.ExitStack() as stack:
-            return carry_out(PretrainingRun(make_plan(runs, stack)))
+        return carry_out(PretrainingRun(make_plan(runs, stack)))
 
 
 def make_plan(runs: "Runs", stack: contextlib.ExitStack) -> "PretrainingPlan":
@@ -254,10 +239,7 @@ def make_plan(runs: "Runs", stack: contextlib.ExitStack) -> "PretrainingPlan":
     if eval_data:  # before the training, not after it
         count = strategy.num_replicas_in_sync
         streaming.check_divides(
-            "eval_batch_size",
-            FLAGS.eval_batch_size,
-            count,
-            f"{count} devices",
+            "eval_batch_size", FLAGS.eval_batch_size, count, f"{count} devices"
         )
     objective = objectives.OBJECTIVES[FLAGS.objective]
     objective.log()

@@ -97,7 +97,7 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def read(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
+def from_flags(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
     """Return the sweep that the flags of the script at path ask for.
 
     Raises:
@@ -247,12 +247,9 @@ def _with_type_of(folder: str, sweep: Sweep) -> Sweep:
     dtype = RunFolder.read(folder).adjustable.get("dtype")
     if sweep.arguments.get("dtype") != "--dtype=auto" or not dtype:
         return sweep
-    arguments = {**sweep.arguments, "dtype": f"--dtype={dtype}"}
-    if dtype != "float16":  # the other types refuse flags of the loss scale
-        arguments = {
-            n: a for n, a in arguments.items() if "loss_scale" not in n
-        }
-    return sweep._replace(arguments=arguments)
+    return sweep._replace(
+        arguments={**sweep.arguments, "dtype": f"--dtype={dtype}"}
+    )
 
 
 # --- Results -----------------------------------------------------------------

@@ -16,13 +16,7 @@ from absl.flags import FlagValues
 from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import LongTexts
 from tasks import long_texts
-from tasks.settings import (
-    MAX_LAYERS,
-    NO_BILSTM,
-    BiLstmSize,
-    RunSettings,
-    usual_rate,
-)
+from tasks.settings import MAX_LAYERS, NO_BILSTM, BiLstmSize, RunSettings
 
 if TYPE_CHECKING:
     from tasks.job import FineTuningJob, LoadedModel, Scored, Wrapper
@@ -208,20 +202,6 @@ class Work(NamedTuple):
     job: "FineTuningJob"
     wrapper: "Wrapper | None" = None
     calibrate: "Callable[[LoadedModel, Scored], Scored] | None" = None
-
-    @property
-    def usual_rate(self) -> tuple[float, str] | None:
-        """The rate where no flag gives it, and for what; None: its default."""
-        is_given = self.job.settings.is_rate_given
-        return None if is_given else usual_rate(self.job.source)
-
-    @property
-    def settings(self) -> RunSettings:
-        """The settings of the job, with the usual rate where none is given."""
-        settings = self.job.settings
-        if usual := self.usual_rate:
-            return dataclasses.replace(settings, learning_rate=usual[0])
-        return settings
 
 
 def asks_for_sweep(f: FlagValues) -> bool:

@@ -65,8 +65,9 @@ def run_script(f: FlagValues, script: str, create_work: CreateWork) -> int:
         if f.do_train or ("calibrate" in f and f.calibrate):
             stack.enter_context(run_folder.locked(f.output_dir))
         folder = RunFolder.read(f.output_dir)
+        is_sweep = asks_for_sweep(f)
         settings = read_settings(f, folder)
-        if asks_for_sweep(f):
+        if is_sweep:
             run_sweep(f, script, settings, create_work)
             if not settings.do_predict and not settings.do_export:
                 return 0
@@ -98,26 +99,6 @@ class FineTuningPlan(Plan):
     learned: Learned | None = None
     settings: TrainingSettings | None = None
 
-    def with_data(self) -> "FineTuningPlan":
-        """Return the plan with the training data, whose number makes the steps.
-
-        Their records are written to records_dir, unless they are there.
-        """
-        job, settings = self.work.job, self.work.settings
-        file_system.make_directory(settings.records_dir, "records_dir")
-        learned = job.learned()
-        if self.work.wrapper:
-            learned = self.work.wrapper.learned(learned)
-        count = job.num_examples(learned.data)
-        training = with_steps(settings, count)
-        if usual := self.work.usual_rate:
-            logs.say(
-                "Learning rate %g, that of %s; --learning_rate=5e-5 overrides "
-                "this",
-                *usual,
-            )
-        return dataclasses.replace(self, learned=learned, settings=training)
-
 
 def make_plan(
     settings: RunSettings, create_work: CreateWork, stack: contextlib.ExitStack
@@ -125,7 +106,9 @@ def make_plan(
     """Return what the settings ask for, all files checked.
 
     With --restart the run in output_dir is moved aside, once all is checked.
-    The stack gets the lock of the folder that takes its place.
+    The stack gets the lock of the folder that takes its place. Training records
+    are written to records_dir, unless they are there: their number makes the
+    steps.
 
     Raises:
         UserError: a file or a flag cannot work, or output_dir holds something
@@ -140,8 +123,9 @@ def make_plan(
     dtype = dtypes.resolve(settings.dtype, strategy, continued)
     settings = dataclasses.replace(settings, dtype=dtype)
     work = create_work(settings, find_source(settings))
+    job = work.job
     if settings.eval_steps:
-        work.job.deciding_metric()  # raises an error without data to score
+        job.deciding_metric()  # raises an error without data to score
     identity = None
     if settings.do_train:
         identity = identity_of(work)
@@ -150,15 +134,26 @@ def make_plan(
         agreement.check_same_run(strategy, identity.of_machines)
         settings.folder.check_same(identity)
     if restarts:
-        folder.move_aside(work.job.source.prefix)
+        folder.move_aside(job.source.prefix)
         stack.enter_context(run_folder.locked(folder.path))
-    logs.say("Model: %s", work.job.source.in_words())
+    logs.say("Model: %s", job.source.in_words())
     plan = FineTuningPlan(
         folder=settings.folder, strategy=strategy, identity=identity, work=work
     )
     patience = settings.early_stopping_patience
-    is_over = fine_tuned.Scores(plan.folder).end_early(patience)
-    return plan.with_data() if identity and not is_over else plan
+    if not identity or fine_tuned.Scores(plan.folder).end_early(patience):
+        return plan
+    learned = job.learned()
+    if work.wrapper:
+        learned = work.wrapper.learned(learned)
+    training = with_steps(job.settings, job.num_examples(learned.data))
+    usual = usual_rate(job.source)
+    if usual and not settings.is_rate_given:
+        logs.say(
+            "Learning rate %g, that of %s; --learning_rate=5e-5 overrides this",
+            *usual,
+        )
+    return dataclasses.replace(plan, learned=learned, settings=training)
 
 
 def identity_of(work: Work) -> Identity:
@@ -167,8 +162,8 @@ def identity_of(work: Work) -> Identity:
     The model that a run begins with is compared only if there is one: with
     --bert_config_file and --vocab_file a run is resumed without it.
     """
-    job, wrapper = work.job, work.wrapper
-    settings, size = work.settings, bilstm_in(job.source.trained_for)
+    job, settings, wrapper = work.job, work.job.settings, work.wrapper
+    size = bilstm_in(job.source.trained_for)
     fixed = {
         "model": job.config.to_dict(),
         "data": job.data_fingerprint(),
@@ -307,9 +302,6 @@ class FineTuningRun(Run):
             plan.folder,
             plan.identity,
             self.score_and_keep,
-            new_variables=layers.new_variables(
-                model, self.settings.reinit_top_layers
-            ),
             row_cost=row,
         )
 
@@ -382,7 +374,6 @@ class FineTuningRun(Run):
         # weights, which need not be the best: the best ones are scored again.
         scores_best = do_eval or (do_train and settings.eval_steps > 0)
         if scores_best or settings.do_predict or settings.do_export:
-            file_system.make_directory(settings.records_dir, "records_dir")
             prefix, step = fine_tuned.restore(job, self.loaded.model)
             loaded = self.loaded._replace(prefix=prefix)
             if scores_best:
@@ -431,7 +422,7 @@ class FineTuningRun(Run):
                     if do_train
                     else "The run that fine-tuned this model",
                     failure,
-                    _way_out(step, self.work),
+                    _way_out(step, job),
                 )
             elif do_train:
                 _say_what_was_learned_by_heart(output_dir, results)
@@ -461,13 +452,13 @@ def _say_what_was_learned_by_heart(
         )
 
 
-def _way_out(steps: int, work: Work) -> str:
+def _way_out(steps: int, job: FineTuningJob) -> str:
     """Return what to try after a failed run of so many steps."""
     # Small models need larger rates, docs/fine_tuning.md; Base and Large fail
     # at rates that are too large.
-    is_base = work.job.config.hidden_size >= 768
-    rate, _ = usual_rate(work.job.source) or (2e-5 if is_base else 2e-4, "")
-    settings = work.settings
+    is_base = job.config.hidden_size >= 768
+    rate, _ = usual_rate(job.source) or (2e-5 if is_base else 2e-4, "")
+    settings = job.settings
     is_tried = rate == settings.learning_rate
     what = (
         f"What usually helps is {'another ' * is_tried}--learning_rate"
@@ -501,21 +492,18 @@ def write_saved_model(job: FineTuningJob, loaded: LoadedModel) -> None:
     # Of a command that is repeated until its run is finished. Of others
     # flags.check has refused a directory that exists.
     if tf.io.gfile.exists(directory):
-        saved_model.check_same(graph, directory, loaded.prefix)
+        saved_model.check_written(graph, directory, loaded.prefix)
     else:
         saved_model.write(graph, directory)
 
 
 def run_sweep(
-    f: FlagValues,
-    script: str,
-    settings: RunSettings,
-    create_work: CreateWork,
+    f: FlagValues, script: str, settings: RunSettings, create_work: CreateWork
 ) -> None:
     """Make every run of a sweep; copy the best one's model and results."""
     from extras import sweeps
 
-    sweep = sweeps.read(f, script, settings.folder)
+    sweep = sweeps.from_flags(f, script, settings.folder)
     if cluster.has_other_workers():
         raise UserError(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "

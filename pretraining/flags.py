@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from base import file_system, flags, logs
+from base import file_system, flags
 from base.errors import UserError
 
 from absl import logging
@@ -93,9 +93,7 @@ def read_settings(f: FlagValues, runs: Runs) -> TrainingSettings:
     1 until it is known.
     """
     steps = f.num_train_steps
-    if f.cooldown:
-        steps = steps_of_cooldown(f, runs)
-    elif f.train_hours:
+    if f.train_hours:
         steps = runs.folder.adjustable.get("num_train_steps", 1)
     elif not f["num_train_steps"].present:
         steps = runs.continued.adjustable.get("num_train_steps", steps)
@@ -106,71 +104,23 @@ def read_settings(f: FlagValues, runs: Runs) -> TrainingSettings:
         resume_from=runs.resume_from,
     )
     settings = with_steps(f, settings, steps, runs)
-    if f.do_train:
-        _warn_of_second_fall(settings, runs)
+    place, known = runs.place, runs.continued.adjustable
+    planned = known.get("num_train_steps")
+    if place and known.get("schedule") == "wsd" and planned != steps:
+        begin = optimization.cooldown_start(
+            planned, known["cooldown_proportion"]
+        )
+        if f.do_train and weight_files.global_step(place) > begin:
+            logging.warning(
+                "The learning rate of %s fell from step %d on, and rises "
+                "again: what the fall brought is lost. To go on from there, "
+                "give --resume_from=%s-%d and another --output_dir",
+                place,
+                begin,
+                place.rpartition("-")[0],
+                begin,
+            )
     return settings
-
-
-def steps_of_cooldown(f: FlagValues, runs: Runs) -> int:
-    """Return the steps of a run whose rate falls from its last checkpoint on.
-
-    If the rate of the run has begun to fall, they are those of the run.
-
-    Raises:
-        UserError: there is no run, or none whose rate is at its peak.
-    """
-    place, known = runs.place, runs.continued.adjustable
-    if not place:
-        raise UserError(
-            f"--cooldown ends a run, and {f.output_dir} holds none; give its "
-            "--output_dir, or --resume_from"
-        )
-    if (schedule := known.get("schedule")) != "wsd":
-        raise UserError(
-            f"--cooldown ends a run of --schedule=wsd, and {place} is of "
-            f"--schedule={schedule}, whose rate has fallen since its warm-up"
-        )
-    done, share = weight_files.global_step(place), f.cooldown_proportion
-    if done < (warmup := known["num_warmup_steps"]):
-        raise UserError(
-            f"--cooldown: the learning rate of {place} rises until step "
-            f"{warmup:,}; let the run train at least so long"
-        )
-    steps = known["num_train_steps"]
-    if share == known["cooldown_proportion"]:
-        if done >= optimization.cooldown_start(steps, share):
-            return steps
-    steps = int(done / (1 - share)) - 1
-    while optimization.cooldown_start(steps + 1, share) <= done:
-        steps += 1
-    logs.say(
-        "--cooldown: the learning rate falls from step %s, where %s is, to "
-        "the end after step %s",
-        f"{done:,}",
-        place,
-        f"{steps:,}",
-    )
-    return steps
-
-
-def _warn_of_second_fall(settings: TrainingSettings, runs: Runs) -> None:
-    """Warn if the rate rises again in a run where it has begun to fall."""
-    place, known = runs.place, runs.continued.adjustable
-    steps = known.get("num_train_steps")
-    is_same = steps == settings.num_train_steps
-    if not place or known.get("schedule") != "wsd" or is_same:
-        return
-    begin = optimization.cooldown_start(steps, known["cooldown_proportion"])
-    if weight_files.global_step(place) > begin:
-        logging.warning(
-            "The learning rate of %s fell from step %d on, and rises again: "
-            "what the fall brought is lost. To go on from there, give "
-            "--resume_from=%s-%d and another --output_dir",
-            place,
-            begin,
-            place.rpartition("-")[0],
-            begin,
-        )
 
 
 def with_steps(
@@ -196,7 +146,11 @@ def with_steps(
 def open_records(
     f: FlagValues, source: Checkpoint
 ) -> tuple[PretrainingFiles | None, PretrainingFiles | None]:
-    """Return the records to train on and those to evaluate on; None: none."""
+    """Return the records to train on and those to evaluate on; None: none.
+
+    Raises:
+        UserError: flags of masks are given, and all records have masks.
+    """
     # A default becomes a length that the model has positions for.
     length = source.fitting_length(
         f.max_seq_length, bool(f["max_seq_length"].present)
@@ -222,22 +176,9 @@ def open_records(
                 "No --eval_input_file: evaluating on the training records, "
                 "whose scores are better than those of other text"
             )
-    check_masks(f, instances, any(d and d.masks for d in (data, eval_data)))
-    return data, eval_data
-
-
-def check_masks(
-    f: FlagValues, instances: InstanceConfig, are_drawn: bool
-) -> None:
-    """Raise a UserError if flags of masks are given and all records have masks.
-
-    With a recipe, which may have set the flags, it warns that they are not
-    used. It also warns if a record has too few places for the tokens to
-    predict.
-    """
-    if are_drawn:
+    if any(d and d.masks for d in (data, eval_data)):
         instances.warn_of_few_predictions()
-        return
+        return data, eval_data
     # The last one is also the length of features of records with masks.
     for name in MASKING_FLAGS[:-1]:
         if f[name].present:
@@ -245,6 +186,7 @@ def check_masks(
                 f"--{name} is for records without masks "
                 "(create_pretraining_data.py --unmasked); these have some"
             )
-            if not f.recipe:
+            if not f.recipe:  # which may have set the flag
                 raise UserError(problem)
             logging.warning("%s, and keep them", problem)
+    return data, eval_data

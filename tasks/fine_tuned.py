@@ -20,7 +20,6 @@ from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import long_texts, registry
 from tasks.job import FineTuningJob
 from tasks.settings import RunSettings, choose_bilstm
-from training import layers
 from training.task_model import TaskModel
 
 # What data to score or to predict need not have in common with training data.
@@ -71,11 +70,12 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
     length, long = settings.max_seq_length, settings.long_texts
     is_given, is_training = settings.is_length_given, settings.do_train
     if is_training:
-        for flag, count in (
-            ("reinit_top_layers", settings.reinit_top_layers),
-            ("freeze_layers", settings.freeze_layers),
-        ):
-            layers.check(flag, count, checkpoint.config)
+        most = checkpoint.config.num_hidden_layers
+        if settings.freeze_layers > most:
+            raise UserError(
+                f"--freeze_layers={settings.freeze_layers}: the model has "
+                f"{most} layers; give at most that many"
+            )
     elif own.max_seq_length and not is_given:
         length, is_given = own.max_seq_length, True
     elif own.max_seq_length not in (None, length):

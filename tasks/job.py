@@ -37,7 +37,7 @@ from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import graph, predict, registry, rows
 from tasks.rows import Record
-from tasks.settings import RunSettings, bilstm_in
+from tasks.settings import RunSettings, bilstm_in, usual_rate
 from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
@@ -146,6 +146,8 @@ class FineTuningJob(abc.ABC):
     kept = ("max_seq_length", "long_texts", "bilstm_layers", "bilstm_units")
 
     def __init__(self, settings: RunSettings, source: Checkpoint):
+        if not settings.is_rate_given and (usual := usual_rate(source)):
+            settings = dataclasses.replace(settings, learning_rate=usual[0])
         self.settings, self.source = settings, source
         self.config, self.tokenizer = source.config, source.tokenizer
         self.train: DataSet | None = None
@@ -297,6 +299,7 @@ class FineTuningJob(abc.ABC):
         self, path: str, data: DataSet, examples: Sequence[Any]
     ) -> None:
         """Write the record file of a data set; it appears when complete."""
+        file_system.make_directory(self.settings.records_dir, "records_dir")
         bar = progress.Bar(None, "records", f"Reading {data.title}")
         with file_system.atomic_file(path) as file, bar:
             with tfrecord.RecordWriter(file) as writer:

@@ -119,7 +119,7 @@ def _describe(graph: TaskGraph) -> dict[str, Any]:
     return json.loads(json.dumps(found))
 
 
-def check_same(graph: TaskGraph, directory: str, prefix: str) -> None:
+def check_written(graph: TaskGraph, directory: str, prefix: str) -> None:
     """Check that a directory holds the SavedModel of a graph; log it.
 
     Raises:

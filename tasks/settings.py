@@ -12,12 +12,7 @@ from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
 from checkpoints.trained_for import LongTexts, TrainedFor
 from training.flags import ModelFlags
-from training.settings import (
-    FROZEN,
-    MAX_BATCH_SIZE,
-    DeviceChoice,
-    TrainingFlags,
-)
+from training.settings import MAX_BATCH_SIZE, DeviceChoice, TrainingFlags
 
 
 class BiLstmSize(NamedTuple):
@@ -69,12 +64,6 @@ class RunSettings(ModelFlags, TrainingFlags, DeviceChoice):
 
     records_dir: str = flag(is_output=True)
     """Directory for the record files; default: output_dir."""
-
-    reinit_top_layers: int = flag(0, low=0, needs=FROZEN, resumed="fixed")
-    """Begin with new weights in this many of the encoder's last layers and in
-    the pooler, which makes training on small data steadier (Zhang et al.,
-    arXiv:2006.05987); 0: all layers begin with the weights of
-    init_checkpoint."""
 
     max_seq_length: int = flag(128, low=5)
     """{what_is_cut}"""

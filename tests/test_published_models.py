@@ -116,7 +116,7 @@ def test_the_runs_of_a_sweep_have_one_commit(
     def command(count: int) -> list[str]:
         flags = flags_for(sentences_dir, tmp_path, num_restarts=count)
         flags["init_checkpoint"] = "hf://a/swept"
-        sweep = sweeps.read(
+        sweep = sweeps.from_flags(
             scripts.parse(run_classifier, **flags),
             "s.py",
             RunFolder.read(str(flags["output_dir"])),

@@ -27,7 +27,7 @@ def sweep_flags(encoder_dir: Path, sentences_dir: Path, out: Path) -> dict:
 
 def test_grid(encoder_dir, sentences_dir, tmp_path, monkeypatch):
     flags = sweep_flags(encoder_dir, sentences_dir, tmp_path)
-    sweep = sweeps.read(
+    sweep = sweeps.from_flags(
         scripts.parse(run_classifier, **flags),
         "s.py",
         RunFolder.read(str(flags["output_dir"])),

@@ -58,10 +58,9 @@ EVERYWHERE = [
     ({"do_train": False, "num_restarts": 2}, "--do_train"),
     ({"sweep_learning_rates": "fast"}, "--sweep_learning_rates=fast"),
     ({"bilstm_units": 6}, "--bilstm_layers"),
-    ({"reinit_top_layers": 2}, "--reinit_top_layers"),
-    ({"reinit_top_layers": 1, "do_train": False}, "--do_train"),
-    ({"reinit_top_layers": 1, "init_checkpoint": None}, "--init_checkpoint"),
     ({"freeze_layers": 2}, "--freeze_layers=2: the model has 1"),
+    ({"freeze_layers": 1, "do_train": False}, "--do_train"),
+    ({"freeze_layers": 1, "init_checkpoint": None}, "--init_checkpoint"),
 ]
 
 PAIRS = {"text_a_column": "sentence", "text_b_column": "sentence"}
@@ -129,7 +128,7 @@ OWN = {
         (FEATURES, "1 layers"),
         (FEATURES | {"init_checkpoint": None}, "--init_checkpoint"),
         (FEATURES | {"bilstm_layers": 1, "bilstm_units": 6}, "--bilstm_layers"),
-        (FEATURES | {"reinit_top_layers": 1}, "--reinit_top_layers"),
+        (FEATURES | {"freeze_layers": 1}, "--freeze_layers"),
         (FEATURES | {"layer_decay": 0.9}, "--layer_decay"),
         (FEATURES | {"recompute": "layers"}, "--recompute"),
         (FEATURES | LAST | {"records_dir": "file:///tmp/x"}, "--records_dir"),

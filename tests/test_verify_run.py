@@ -159,7 +159,7 @@ def test_lines_that_the_clock_made_are_written_again(tmp_path):
 
 
 def test_settings_are_those_of_the_command(tmp_path, monkeypatch):
-    """A later --cooldown has other steps: they come from its own start."""
+    """A later command may have other steps: they come from its own start."""
     out, replay = tmp_path / "out", tmp_path / "replay"
     out.mkdir()
     settings = {"num_train_steps": 900, "schedule": "linear"}

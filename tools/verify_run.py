@@ -161,7 +161,7 @@ def copy_state(
     os.makedirs(folder)
     if run.fixed:
         fixed = {n: v for n, v in run.fixed.items() if n not in IF_KNOWN}
-        # Later commands may have other settings, such as another --cooldown.
+        # Later commands may have other settings, such as --num_train_steps.
         own = begin.get("settings", {})
         others = {n: own.get(n, old) for n, old in run.adjustable.items()}
         RunFolder(folder).write_settings(Identity(fixed, others, {}))

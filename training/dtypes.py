@@ -109,20 +109,21 @@ def resolve(
     Raises:
         UserError: the machines of a cluster were given different types.
     """
+    chosen, why = dtype, ""
+    known = [run for run in continued if run.adjustable.get("dtype")]
+    if dtype == AUTO and known:
+        chosen = str(known[0].adjustable["dtype"])
+        why = f"as the run in {known[0].path} began"
+    elif dtype == AUTO:
+        chosen, reason = choose(strategy)
+        why = f"since {reason}"
     agreement.check_same_run(strategy, {"dtype": dtype})
     if dtype != AUTO:
         return dtype
-    for run in continued:
-        if before := run.adjustable.get("dtype"):
-            logging.info(
-                "--dtype=auto: %s, as the run in %s began", before, run.path
-            )
-            return str(before)
-    chosen, why = choose(strategy)
     code = agreement.checksum(chosen)
     if agreement.machines_of(strategy).first_to_differ([code]):
-        chosen, why = "float32", "the machines of the cluster differ"
-    logging.info("--dtype=auto: %s, since %s", chosen, why)
+        chosen, why = "float32", "since the machines of the cluster differ"
+    logging.info("--dtype=auto: %s, %s", chosen, why)
     return chosen
 
 

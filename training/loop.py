@@ -13,11 +13,10 @@ from typing import NamedTuple
 from base import cluster, logs, progress
 
 import tensorflow as tf
-from absl import logging
 
 from checkpoints.run_folder import Identity, RunFolder
 from checkpoints.training_state import TrainingState
-from training import agreement, start
+from training import agreement, memory, start
 from training.hooks.hook import Call, Hook
 from training.hooks.report import Report
 from training.hooks.save import Evaluate, FiniteCheck, Keep, Pace, Save
@@ -44,8 +43,6 @@ class Training(NamedTuple):
         evaluate: called with the steps done every `eval_steps`; returns
             whether training should end early.
         keep: called with the steps done at each of `keep_steps`.
-        new_variables: paths of variables that stay as they were created where
-            the others come from init_checkpoint.
         row_cost: what a row of a batch costs, for the estimate of the memory.
     """
 
@@ -56,7 +53,6 @@ class Training(NamedTuple):
     identity: Identity
     evaluate: Callable[[int], bool | None] = lambda done: None
     keep: Callable[[int], None] = lambda done: None
-    new_variables: Container[str] = ()
     row_cost: RowCost = RowCost()
 
 
@@ -83,7 +79,7 @@ def train(run: Training) -> int:
         settings.cooldown_start,
     )
     first = done = start.resume_or_start(
-        run.folder, state, step.model, settings, run.new_variables
+        run.folder, state, step.model, settings
     )
     agreement.check_same_start(step.strategy, settings, first, state)
     if first >= last:
@@ -95,7 +91,15 @@ def train(run: Training) -> int:
         )
         step.use_averages(first)
         return first
-    _prepare(run, state, first)
+    state.check_space(
+        -(-(last - first) // settings.save_checkpoints_steps),
+        1 + sum(kept > first for kept in settings.keep_steps),
+        settings.save_checkpoints_minutes > 0,
+    )
+    memory.log_estimate(step, run.length, first, run.row_cost)
+    if cluster.is_chief():
+        run.folder.warn_of_changes(run.identity)
+        run.folder.write_settings(run.identity)
     compiled: set[int | None] = set()  # lengths, or None for all of them
     bar = progress.Bar(last, "steps", "Training", first=first, has_lines=False)
     with bar, StopRequest() as stop:
@@ -104,23 +108,24 @@ def train(run: Training) -> int:
         # Lists, not generators, here and below: every hook has its turn.
         ends = any([hook.begin(first) for hook in hooks])
         while done < last and not ends and not stop.is_requested:
-            due = _next_call(run, done, hooks, compiled)
-            compiled.add(due.length)
+            length, stop_at = _next_call(run, done, hooks, compiled)
+            compiles = length not in compiled
+            compiled.add(length)
             began = time.monotonic()
             # Start and count are tensors: for each Python number, such as the
             # length, a graph is traced and compiled.
-            with bar.doing("compiling" if due.compiles else ""):
+            with bar.doing("compiling" if compiles else ""):
                 steps, sums = step.repeat(
                     iterator,
                     tf.constant(done, tf.int64),
-                    tf.constant(due.stop_at - done, tf.int64),
-                    due.length if step.compilation.per_length else None,
+                    tf.constant(stop_at - done, tf.int64),
+                    length if step.compilation.per_length else None,
                 )
                 steps = int(steps)  # waits
             stop.is_unneeded = False
             done += steps
             seconds = time.monotonic() - began
-            call = Call(done, steps, sums, seconds, due.compiles, due.length)
+            call = Call(done, steps, sums, seconds, compiles)
             bar.update(steps)
             ends = any([hook.after(call) for hook in hooks])
         for hook in hooks:
@@ -131,27 +136,6 @@ def train(run: Training) -> int:
         step.use_averages(done)
     agreement.wait_for_all(step.strategy)  # until the chief has written all
     return done
-
-
-def _prepare(run: Training, state: TrainingState, first: int) -> None:
-    """Check and log what a run needs, and write its settings."""
-    from training import memory  # a command that only evaluates does without
-
-    settings = run.step.settings
-    if settings.num_train_steps == 1:
-        logging.warning(
-            "The only step has learning rate 0, as the last step of every "
-            "run, and changes nothing: train for more steps"
-        )
-    state.check_space(
-        -(-(settings.last_step - first) // settings.save_checkpoints_steps),
-        1 + sum(kept > first for kept in settings.keep_steps),
-        settings.save_checkpoints_minutes > 0,
-    )
-    memory.log_estimate(run.step, run.length, first, run.row_cost)
-    if cluster.is_chief():
-        run.folder.warn_of_changes(run.identity)
-        run.folder.write_settings(run.identity)
 
 
 def _iterator(
@@ -173,28 +157,18 @@ def _iterator(
     return iter(step.strategy.distribute_datasets_from_function(make_batches))
 
 
-class _NextCall(NamedTuple):
-    """The call of the step that is due.
-
-    Attributes:
-        length: of its batches; None if XLA compiles nothing for each length.
-        stop_at: the step at which it ends, at a hook's stop or earlier.
-        compiles: whether it compiles. Then it is of one step, as it tells
-            nothing of the speed.
-    """
-
-    length: int | None
-    stop_at: int
-    compiles: bool
-
-
 def _next_call(
     run: Training,
     done: int,
     hooks: Iterable[Hook],
     compiled: Container[int | None],
-) -> _NextCall:
-    """Return the call after `done` steps; `compiled` are lengths before it."""
+) -> tuple[int | None, int]:
+    """Return the length of the next call, and the step at which it ends.
+
+    The length is None if XLA compiles nothing for each. The call ends at a
+    hook's stop or earlier. One whose length is not `compiled` yet is of one
+    step, as it tells nothing of the speed.
+    """
     stop_at = min(hook.next_stop(done) for hook in hooks)
     compilation = run.step.compilation
     lengths = map(run.length, itertools.count(done))
@@ -202,14 +176,13 @@ def _next_call(
         lengths = itertools.repeat(None)
     length = next(lengths)
     if length not in compiled:
-        return _NextCall(length, done + 1, compiles=True)
+        return length, done + 1
     for number in range(done + 1, stop_at):
         other = next(lengths)
         other_graph = compilation.per_length and other != length
         if other_graph or other not in compiled:
-            stop_at = number
-            break
-    return _NextCall(length, stop_at, compiles=False)
+            return length, number
+    return length, stop_at
 
 
 def hooks_of(
@@ -253,8 +226,6 @@ def seconds_per_step(run: Training) -> float:
     The model stays as it is: after the last step the rate is 0. Of several
     machines it is the time of the slowest.
     """
-    from training import memory  # see _prepare
-
     step = run.step
     memory.log_estimate(step, run.length, 0, run.row_cost)
     iterator = _iterator(run, 0)

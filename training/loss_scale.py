@@ -7,7 +7,7 @@ backward pass, and the gradients of the weights, in float32, are divided by it
 does not overflow is found by trying: a step whose gradient is not finite
 changes no weight and lowers the scale, a row of good steps raises it.
 
-With an initial scale of 8, growth after 2 good steps and a back-off of 0.5:
+With an initial scale of 8, and growth after 2 good steps:
 
     gradient of the step   inf   ok   ok   ok   inf   ok
     scale of the step        8    4    4    8    8     4
@@ -24,9 +24,10 @@ import tensorflow as tf
 from absl import logging
 
 from training.hooks.hook import Hook
-from training.settings import TrainingSettings
 
-_GROWTH = 2.0  # the factor by which the scale grows
+INITIAL = 65536.0  # the scale of the first step
+GROWTH_STEPS = 2000  # good steps in a row after which it grows
+_GROWTH, _BACKOFF = 2.0, 0.5  # the factors by which it grows and shrinks
 
 # With a smaller scale gradients are smaller than without one. What overflows
 # then is the model, or the learning rate is too high.
@@ -44,18 +45,15 @@ class Scale(NamedTuple):
 class LossScale(Hook):
     """The loss scale of a run, and when it grows and shrinks.
 
-    It is doubled after `loss_scale_growth_steps` good steps in a row, and
-    multiplied by `loss_scale_backoff` after a gradient that is not finite.
-    `variables` are the state, {field of Scale: variable}.
+    It is doubled after many good steps in a row, and halved after a gradient
+    that is not finite. `variables` are the state, {field of Scale: variable}.
     """
 
-    def __init__(self, settings: TrainingSettings):
-        self.settings = settings
-        initial = settings.initial_loss_scale
+    def __init__(self) -> None:
         # The same on all devices and machines, so no variables of a strategy.
         with tf.device("CPU:0"):
             self.variables = {
-                "value": tf.Variable(initial, trainable=False),
+                "value": tf.Variable(INITIAL, trainable=False),
                 "good_steps": tf.Variable(0, False, dtype=tf.int64),
                 "skipped_steps": tf.Variable(0, False, dtype=tf.int64),
             }
@@ -73,14 +71,13 @@ class LossScale(Hook):
         """Return the state after a step; `is_good`: its gradient was finite."""
         one, zero = tf.ones([], tf.int64), tf.zeros([], tf.int64)
         good_steps = tf.where(is_good, scale.good_steps + one, zero)
-        is_grown = good_steps >= self.settings.loss_scale_growth_steps
+        is_grown = good_steps >= GROWTH_STEPS
         larger = scale.value * _GROWTH
         # Where no gradient ever overflows, the scale itself must not.
         larger = tf.where(tf.math.is_finite(larger), larger, scale.value)
         value = tf.where(is_grown, larger, scale.value)
-        smaller = scale.value * self.settings.loss_scale_backoff
         return Scale(
-            tf.where(is_good, value, smaller),
+            tf.where(is_good, value, scale.value * _BACKOFF),
             tf.where(is_grown, zero, good_steps),
             scale.skipped_steps + tf.where(is_good, zero, one),
         )

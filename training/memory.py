@@ -46,7 +46,6 @@ Letters are those of modeling.py.
 import bisect
 import dataclasses
 import math
-import subprocess
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -225,7 +224,7 @@ def largest_batch(sizes: Sizes, free: float) -> int:
 def log_estimate(
     step: Step, length: Callable[[int], int], first: int, row: RowCost
 ) -> None:
-    """Log the memory that a run will need; warn if it may not be there.
+    """Log the memory that a run will need; warn if this machine lacks it.
 
     `length` tells the tokens of a step's sequences, `first` the steps done.
     """
@@ -243,7 +242,9 @@ def log_estimate(
         ", ".join(f"{name} {in_words(n)}" for name, n in needs.items()),
         in_words(total),
     )
-    free, where = free_bytes(sizes.on_cpu)
+    if not sizes.on_cpu:
+        return  # a GPU has memory of its own, and says when it is full
+    free, where = machine.free_bytes()
     if SAFETY * total <= free:
         return
     flags = what_fits(sizes, free)
@@ -262,27 +263,3 @@ def log_estimate(
         in_words(SAFETY * total),
         advice,
     )
-
-
-def free_bytes(on_cpu: bool) -> tuple[float, str]:
-    """Return the bytes that a run may use, and whose memory they are.
-
-    Infinite where that is not known, as on TPUs. Of several GPUs it is the
-    largest, as their driver tells: this process has taken the memory already,
-    and TensorFlow tells what it has taken, not what the GPU has. The driver
-    lists GPUs that CUDA_VISIBLE_DEVICES hides, too, in an order of its own.
-    """
-    if on_cpu:
-        return machine.free_bytes()
-    command = ["nvidia-smi", "--query-gpu=memory.total"]
-    try:
-        result = subprocess.run(
-            [*command, "--format=csv,noheader,nounits"],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=20,
-        )
-        return max(map(int, result.stdout.split())) * 2**20, "a GPU"
-    except (OSError, ValueError, subprocess.SubprocessError):
-        return math.inf, ""

@@ -20,8 +20,7 @@ OF_FINE_TUNING = ("layer_decay", "freeze_layers", "ema_decay")
 # The points of the curves of a short run.
 _MIN_POINTS = 50
 
-_FLOAT16 = {"dtype=float16 or dtype=auto": ""}
-FROZEN = {
+_FROZEN = {
     "do_train": "it changes how the model is trained",
     "init_checkpoint": "without it all weights are new",
 }
@@ -136,7 +135,7 @@ class TrainingFlags:
     have learning_rate (Sun et al., arXiv:1905.05583)."""
 
     # What a training checkpoint holds depends on this and ema_decay.
-    freeze_layers: int = flag(0, low=0, needs=FROZEN, resumed="fixed")
+    freeze_layers: int = flag(0, low=0, needs=_FROZEN, resumed="fixed")
     """Leave the embeddings and this many of the encoder's first layers as they
     are in init_checkpoint: steps are faster and need less memory; 0: train
     all."""
@@ -160,18 +159,6 @@ class TrainingFlags:
     CPUs with avx512_bf16 or AMX; float16 for GPUs of compute capability 7.
     auto: the type that is fast on this machine; on a CPU a product of each type
     is timed."""
-
-    initial_loss_scale: float = flag(65536.0, 1, 1e38, needs=_FLOAT16)
-    """With float16: factor of the loss at the first step, so that gradients do
-    not underflow."""
-
-    loss_scale_growth_steps: int = flag(2000, low=1, needs=_FLOAT16)
-    """With float16: the loss scale is doubled after this many steps in a row
-    without overflow."""
-
-    loss_scale_backoff: float = flag(0.5, 1e-6, 1 - 1e-6, needs=_FLOAT16)
-    """With float16: a step whose gradients overflow is skipped, and the loss
-    scale multiplied by this."""
 
     jit_compile: bool = flag(True, resumed="execution")
     """Compile with XLA: the whole step on GPUs, its elementwise operations and
@@ -240,11 +227,6 @@ class TrainingFlags:
             values["init_checkpoint"] = os.path.basename(folder)
         if self.recompute != "none":
             values["recompute"] = self.recompute
-        if self.dtype == "float16":
-            values |= {
-                "loss_scale_growth_steps": self.loss_scale_growth_steps,
-                "loss_scale_backoff": self.loss_scale_backoff,
-            }
         return values
 
 

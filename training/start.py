@@ -1,7 +1,5 @@
 """Begin or resume a run: what output_dir holds, its type and its weights."""
 
-from collections.abc import Container
-
 from base import logs
 from base.errors import UserError
 
@@ -46,13 +44,12 @@ def resume_or_start(
     state: training_state.TrainingState,
     model: TaskModel,
     settings: TrainingSettings,
-    new_variables: Container[str] = (),
 ) -> int:
     """Set the weights of a run that resumes or begins; return the steps done.
 
     They come from the first of these that is there: the newest checkpoint of
-    output_dir; `resume_from`, with moments and step; `init_checkpoint`, but for
-    the new variables. Otherwise the weights stay as they were created.
+    output_dir; `resume_from`, with moments and step; `init_checkpoint`.
+    Otherwise the weights stay as they were created.
 
     Raises:
         UserError: the run of `resume_from` has done all steps of this one.
@@ -62,9 +59,6 @@ def resume_or_start(
     if folder.resumed:
         done = state.restore(folder.resumed)
         logs.say("Resuming %s: %d steps are done", folder.resumed, done)
-        for name in ("init_checkpoint", "resume_from"):
-            if getattr(settings, name):
-                logging.info("--%s is not read: output_dir has a run", name)
         return done
     if settings.resume_from:
         done = state.restore(settings.resume_from)
@@ -80,10 +74,8 @@ def resume_or_start(
     if not settings.init_checkpoint:
         logging.info("Starting from new weights, seed %d", settings.random_seed)
         return 0
-    new = [v.path for v in model.variables if v.path in new_variables]
     report = weight_files.restore_weights(
-        [v for v in model.variables if v.path not in new_variables],
-        lookup.find_checkpoint(settings.init_checkpoint),
+        model.variables, lookup.find_checkpoint(settings.init_checkpoint)
     )
     if model.uses_pooler and any("/pooler/" in path for path in report.new):
         logging.warning(
@@ -91,12 +83,4 @@ def resume_or_start(
             settings.init_checkpoint,
         )
     logging.info("Starting from the weights of %s", settings.init_checkpoint)
-    if new:
-        # bert/encoder/layer_11/output/... -> bert/encoder/layer_11
-        parts = ["/".join(path.split("/")[:3]) for path in new]
-        logging.info(
-            "except %d variables with new weights, in %s",
-            len(new),
-            ", ".join(dict.fromkeys(parts)),
-        )
     return 0

@@ -98,7 +98,7 @@ class Step:
         if settings.dtype == "float16":
             from training.loss_scale import LossScale
 
-            self.loss_scale = LossScale(settings)
+            self.loss_scale = LossScale()
         self.replicas = strategy.num_replicas_in_sync
         self.replica_batch_size = check_batch_size(settings, self.replicas)
 

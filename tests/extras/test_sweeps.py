@@ -69,15 +69,12 @@ def test_all_runs_have_the_type_that_auto_was_in_the_first(
         return 0
 
     monkeypatch.setattr(child_processes, "run", run_command)
-    arguments = {
-        "dtype": "--dtype=auto",
-        "initial_loss_scale": "--initial_loss_scale=8.0",
-    }
+    arguments = {"dtype": "--dtype=auto"}
     runs = {"a": {}, "b": {}, "c": {}}
     sweep = sweeps.Sweep("script.py", runs, arguments)
     sweeps.run_all(sweep, str(tmp_path), "accuracy")
-    first = ["--dtype=auto", "--initial_loss_scale=8.0"]
-    assert commands == [first, ["--dtype=bfloat16"], ["--dtype=bfloat16"]]
+    types = ["auto", "bfloat16", "bfloat16"]
+    assert commands == [[f"--dtype={name}"] for name in types]
     # Given again, the same command repeats nothing.
     sweeps.run_all(sweep, str(tmp_path), "accuracy")
     assert len(commands) == 3

@@ -17,7 +17,7 @@ import tiny
 
 from checkpoints.run_folder import Identity, RunFolder
 from modeling import BertConfig
-from training import loop, train_step
+from training import loop, loss_scale, train_step
 from training.compilation import Compilation
 from training.objective import Objective
 from training.settings import TrainingSettings
@@ -81,8 +81,6 @@ def settings_of(output_dir, **changes) -> TrainingSettings:
         "train_batch_size": ROWS,
         "learning_rate": RATE,
         "dtype": "float16",
-        "initial_loss_scale": 16.0,
-        "loss_scale_growth_steps": 3,
         "save_checkpoints_steps": 1,
         "keep_checkpoint_max": 0,
         "log_steps": 4,
@@ -164,6 +162,7 @@ def main() -> None:
     tf.config.set_logical_device_configuration(
         cpu, [tf.config.LogicalDeviceConfiguration()] * count
     )
+    loss_scale.INITIAL, loss_scale.GROWTH_STEPS = 16.0, 3
     folder, large = Path(sys.argv[-2]), json.loads(sys.argv[-1])
     x = rows_of({int(step): row for step, row in large.items()})
     model = train(settings_of(folder), x)

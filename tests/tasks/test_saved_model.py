@@ -386,7 +386,7 @@ def test_an_export_tells_whether_it_has_the_same_weights(tmp_path, caplog):
     saved_model.write(export, f"{folder}/")
     with caplog.at_level("INFO", logger="absl"):
         export = create_graph(tmp_path, model, "no", "yes")
-        saved_model.check_same(export, str(folder), PREFIX)
+        saved_model.check_written(export, str(folder), PREFIX)
     assert caplog.messages[-1] == (
         f"{folder} exists already and holds the weights of {PREFIX}: not "
         "written again"
@@ -394,7 +394,7 @@ def test_an_export_tells_whether_it_has_the_same_weights(tmp_path, caplog):
     model.output_bias.assign([0.0, 1e-7])
     (tmp_path / "12").mkdir()
     with pytest.raises(UserError) as error:
-        saved_model.check_same(export, str(folder), PREFIX)
+        saved_model.check_written(export, str(folder), PREFIX)
     assert str(error.value) == (
         f"--export_dir={folder} holds the SavedModel of other weights than "
         f"{PREFIX}: give the same command with a new one, such as "
@@ -410,16 +410,16 @@ def test_exports_without_a_checksum_and_of_other_settings(tmp_path):
     path = folder / saved_model.DESCRIPTION
     path.parent.mkdir(parents=True)
     with pytest.raises(UserError, match="served exists already: give a new"):
-        saved_model.check_same(export, str(folder), PREFIX)
+        saved_model.check_written(export, str(folder), PREFIX)
     (folder / "saved_model.pb").write_bytes(b"")
     for has_description in (False, True):
         if has_description:
             path.write_text(json.dumps(export.task.description()))
         with pytest.raises(UserError, match="SavedModel of other weights than"):
-            saved_model.check_same(export, str(folder), PREFIX)
+            saved_model.check_written(export, str(folder), PREFIX)
     export = create_graph(tmp_path, model, "yes", "no")
     with pytest.raises(UserError) as error:
-        saved_model.check_same(export, str(folder), PREFIX)
+        saved_model.check_written(export, str(folder), PREFIX)
     assert str(error.value) == (
         f"--export_dir={folder} holds a SavedModel with labels = ['no', "
         "'yes'], not ['yes', 'no']: give the same command with a new one, or "

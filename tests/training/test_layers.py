@@ -1,4 +1,4 @@
-"""New weights in the last layers, frozen ones below, rates by layer."""
+"""Frozen layers, rates by layer, averages, and losses of weighted labels."""
 
 import dataclasses
 from pathlib import Path
@@ -7,7 +7,6 @@ import classifier_runs
 import numpy as np
 import pytest
 import scripts
-import squad_runs
 import tensorflow as tf
 import tiny
 import two_devices
@@ -19,13 +18,11 @@ from tasks.classifier.model import (
     BertForSequenceClassification,
     label_objective,
 )
-from tasks.squad.model import BertForQuestionAnswering
 from training import layers, task_model
 
 run_classifier = scripts.load("run_classifier")
 
 DEEP = dataclasses.replace(classifier_runs.CONFIG, num_hidden_layers=3)
-TOP = ("bert/encoder/layer_2/", "bert/pooler/")
 
 
 @pytest.fixture(scope="module")
@@ -36,75 +33,17 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def flags_for(folder: Path, out: Path, **more) -> dict:
-    more = {"do_eval": False, "num_train_epochs": 0.4, **more}
-    more |= {"save_checkpoints_steps": 4, "jit_compile": False}
-    more |= {"iterations_per_loop": 1, "reinit_top_layers": 1}
-    return classifier_runs.flags_for(folder / "model", folder, out, **more)
-
-
-def start_of(folder: Path, out: Path, monkeypatch, **more) -> dict:
-    """Return the weights before the first step."""
-    found = {}
-
-    def keep(state) -> int:
-        found.update({k: v.numpy() for k, v in state._weights.items()})
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            "training.agreement.check_same_start",
-            lambda *found: keep(found[-1]),
-        )
-        with pytest.raises(KeyboardInterrupt):
-            scripts.run(run_classifier, **flags_for(folder, out, **more))
-    return found
-
-
-def test_exactly_these_variables_are_new(folder, tmp_path, monkeypatch, caplog):
-    with caplog.at_level("INFO", logger="absl"):
-        found = start_of(folder, tmp_path / "1", monkeypatch)
-    line = "except 18 variables with new weights, in bert/encoder/layer_2, bert"
-    assert line in caplog.text
-    old = weights_of(folder / "model" / "bert_model.ckpt")
-    for name, value in old.items():
-        if not name.startswith(TOP):
-            np.testing.assert_array_equal(found[name], value, err_msg=name)
-        elif name.endswith("kernel"):
-            assert (found[name] != value).all(), name
-        else:  # gamma is 1; beta and bias are 0
-            assert (found[name] == name.endswith("gamma")).all(), name
-    again = start_of(folder, tmp_path / "2", monkeypatch)
-    other = start_of(folder, tmp_path / "3", monkeypatch, random_seed=2)
-    name = "bert/encoder/layer_2/output/dense/kernel"
-    np.testing.assert_array_equal(again[name], found[name])
-    assert (other[name] != found[name]).any()
-
-
 def test_new_weights_are_a_truncated_normal():
     """Cut at two deviations: 0.88 of the deviation is left."""
     config = modeling.BertConfig.from_size("tiny", vocab_size=10)
     tf.keras.utils.set_random_seed(1)
     model = BertForSequenceClassification(config, 2)
-    new = layers.new_variables(model, 1)
-    values = [v.numpy() for v in model.variables if v.path in new]
-    kernels = np.concatenate([v.ravel() for v in values if v.ndim == 2])
-    assert kernels.size == 12 * 128**2 + 128**2
+    parts = *model.bert.encoder.weights, *model.bert.pooler.weights
+    values = [v.numpy() for v in parts if v.path.endswith("/kernel")]
+    kernels = np.concatenate([v.ravel() for v in values])
+    assert kernels.size == 2 * 12 * 128**2 + 128**2
     assert abs(kernels.std() / 0.02 - 0.8796) < 0.01
     assert abs(kernels.mean()) < 1e-4 and np.abs(kernels).max() <= 0.04
-
-
-def test_which_variables():
-    """The pooler is new where the head reads it; 0 is none."""
-    model = BertForSequenceClassification(DEEP, 2)
-    assert layers.new_variables(model, 0) == set()
-    assert {v.path for v in model.bert.variables} - layers.new_variables(
-        model, 3
-    ) == {v.path for v in model.bert.embeddings.variables}
-    reader = BertForQuestionAnswering(squad_runs.CONFIG)
-    paths = layers.new_variables(reader, 1)
-    assert len(paths) == 16
-    assert all(path.startswith("bert/encoder/layer_0/") for path in paths)
 
 
 def run_until_killed(flags: dict, monkeypatch) -> None:
@@ -122,28 +61,13 @@ def run_until_killed(flags: dict, monkeypatch) -> None:
             scripts.run(run_classifier, **flags)
 
 
-@pytest.mark.nightly
-def test_nothing_is_new_a_second_time(folder, tmp_path, monkeypatch):
-    """A resumed run begins with the bits of its checkpoint."""
-    flags = flags_for(folder, tmp_path)
-    run_until_killed(flags, monkeypatch)
-    line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 2})
-    assert "belongs to a run with reinit_top_layers = 1, not 2" in line
-    line = scripts.error_of(run_classifier, **flags | {"reinit_top_layers": 0})
-    assert "reinit_top_layers = 1, not its default" in line
-    found = start_of(folder, tmp_path, monkeypatch)
-    saved = weights_of(tmp_path / "model.ckpt-4")
-    for name, value in found.items():
-        np.testing.assert_array_equal(value, saved[name], err_msg=name)
-
-
-# --- Frozen layers, rates by layer, averages of the weights ------------------
-
-
 def knobs_for(folder: Path, out: Path, **more) -> dict:
     more = {"freeze_layers": 1, "layer_decay": 0.5, "ema_decay": 0.9, **more}
     more |= {"label_smoothing": 0.1, "class_weights": "balanced"}
-    return flags_for(folder, out, **more) | {"reinit_top_layers": 0}
+    more = {"do_eval": False, "num_train_epochs": 0.4, **more}
+    more |= {"save_checkpoints_steps": 4, "jit_compile": False}
+    more["iterations_per_loop"] = 1
+    return classifier_runs.flags_for(folder / "model", folder, out, **more)
 
 
 @pytest.mark.nightly
@@ -189,8 +113,10 @@ def test_averages_are_what_is_kept_and_scored(folder, tmp_path, caplog):
     # So does every script that reads the checkpoint of a run that was killed.
     scores = tiny.results_of(tmp_path)
     (tmp_path / "bert_model.ckpt.index").unlink()
-    alone = flags_for(folder, tmp_path, do_train=False, do_eval=True)
-    scripts.run(run_classifier, **alone | {"reinit_top_layers": 0})
+    alone = classifier_runs.flags_for(
+        folder / "model", folder, tmp_path, do_train=False, do_eval=True
+    )
+    scripts.run(run_classifier, **alone)
     assert tiny.results_of(tmp_path) == scores
     prefix = str(tmp_path / "model.ckpt-10")
     found, step = weight_files.read_weights(prefix), kept["global_step"]

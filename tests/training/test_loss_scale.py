@@ -15,6 +15,7 @@ import tiny
 import toy_training as toy
 from paths import ROOT
 
+from training import loss_scale
 from training.compilation import Compilation
 from training.loss_scale import LossScale
 
@@ -26,11 +27,22 @@ PROGRAMS = [
 ]
 
 
-def test_the_sequence_of_scales_by_hand():
+@pytest.fixture(autouse=True)
+def constants(monkeypatch):
+    """Return a function that sets scale and steps; they are 16 and 3 else."""
+
+    def set_both(initial: float = 16.0, growth_steps: int = 3) -> None:
+        monkeypatch.setattr(loss_scale, "INITIAL", initial)
+        monkeypatch.setattr(loss_scale, "GROWTH_STEPS", growth_steps)
+
+    set_both()
+    return set_both
+
+
+def test_the_sequence_of_scales_by_hand(constants):
     """The table of the module, and the number of skipped steps."""
-    scale = LossScale(
-        toy.settings_of("", initial_loss_scale=8.0, loss_scale_growth_steps=2)
-    )
+    constants(8.0, 2)
+    scale = LossScale()
     state, found = scale.read(), []
     for is_good in (False, True, True, True, False, True):
         found.append((float(state.value), int(state.good_steps)))
@@ -39,12 +51,9 @@ def test_the_sequence_of_scales_by_hand():
     assert int(state.skipped_steps) == 2
 
 
-def test_the_scale_does_not_overflow_itself():
-    scale = LossScale(
-        toy.settings_of(
-            "", initial_loss_scale=2.0**127, loss_scale_growth_steps=1
-        )
-    )
+def test_the_scale_does_not_overflow_itself(constants):
+    constants(2.0**127, 1)
+    scale = LossScale()
     state = scale.next_scale(scale.read(), tf.constant(True))
     assert float(state.value) == 2.0**127
 
@@ -60,12 +69,13 @@ def updated(state, gradient, number):
 
 
 @pytest.mark.parametrize("compilation", PROGRAMS)
-def test_an_overflow_skips_one_step_and_training_recovers(compilation):
+def test_an_overflow_skips_one_step_and_training_recovers(
+    compilation, constants
+):
     """The gradient is 0.75 of the scale or so: 2**17 overflows float16."""
+    constants(2.0**17)
     x = toy.rows_of({5: 2})
-    step = toy.create_step(
-        toy.settings_of("", initial_loss_scale=2.0**17), compilation
-    )
+    step = toy.create_step(toy.settings_of(""), compilation)
     scales, skipped = [], []
     for number in range(7):
         before = toy.state_of(step)
@@ -145,29 +155,19 @@ def test_a_run_may_change_its_type(tmp_path):
     assert toy.values_of(tmp_path, 6).keys() == names
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        (
-            {"initial_loss_scale": 2.0, "loss_scale_backoff": 0.4},
-            "gradients overflowed, and a loss scale of 0.8 is too small, at "
-            "step 3",
-        ),
-        ({"initial_loss_scale": 2.0}, None),
-    ],
-)
-def test_a_scale_below_1_ends_the_run(tmp_path, changes, message):
+def test_a_scale_below_1_ends_the_run(tmp_path, constants):
     x = toy.rows_of({})
     x[2] = 60_000  # the gradient too, and twice that overflows
     settings = toy.settings_of(
-        tmp_path, iterations_per_loop=9, save_checkpoints_steps=2, **changes
+        tmp_path / "1", iterations_per_loop=9, save_checkpoints_steps=2
     )
-    if message is None:
-        toy.train(settings, x)
-        assert toy.values_of(tmp_path, 4)["loss_scale/value"] == 1
-        return
-    with pytest.raises(UserError, match=message) as error:
-        toy.train(settings, x)
+    constants(2.0)
+    toy.train(settings, x)
+    assert toy.values_of(tmp_path / "1", 4)["loss_scale/value"] == 1
+    constants(1.6)
+    message = "gradients overflowed, and a loss scale of 0.8 is too small, at "
+    with pytest.raises(UserError, match=f"{message}step 3") as error:
+        toy.train(dataclasses.replace(settings, output_dir=str(tmp_path)), x)
     assert "the last good checkpoint is" in str(error.value)
     assert "model.ckpt-2;" in str(error.value)
     assert not (tmp_path / "model.ckpt-3.index").exists()

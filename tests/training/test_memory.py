@@ -212,7 +212,7 @@ def test_the_longest_batch_counts_and_a_run_that_does_not_fit_warns(
     )
     for free, warns in ((math.inf, False), (needed - 1, True)):
         monkeypatch.setattr(
-            memory, "free_bytes", lambda on_cpu, free=free: (free, "it")
+            machine, "free_bytes", lambda free=free: (free, "it")
         )
         caplog.clear()
         memory.log_estimate(

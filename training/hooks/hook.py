@@ -17,7 +17,6 @@ class Call(NamedTuple):
             the sequences.
         seconds: how long it took.
         compiles: whether it compiled, so that its time tells nothing of others.
-        length: tokens of its sequences, if something is compiled for each.
     """
 
     done: int
@@ -25,7 +24,6 @@ class Call(NamedTuple):
     sums: Mapping[str, Any]
     seconds: float
     compiles: bool
-    length: int | None = None
 
 
 class Hook:
