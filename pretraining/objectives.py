@@ -177,21 +177,15 @@ class PretrainingObjective(NamedTuple):
         logging.info("Objective %s%s", self.name, "" if is_whole else untrained)
 
 
+_NEIGHBORS = sum_of(NEXT_TOKEN, restores_tokens=True)
+
 OBJECTIVES = {
-    found.name: found
-    for found in (
+    each.name: each
+    for each in (
         PretrainingObjective("mlm_nsp", sum_of(MASKED_LM, NEXT_SENTENCE)),
         PretrainingObjective("mlm", sum_of(MASKED_LM)),
-        PretrainingObjective(
-            "ltr",
-            sum_of(NEXT_TOKEN, restores_tokens=True),
-            attention_direction=modeling.LEFT_TO_RIGHT,
-        ),
-        PretrainingObjective(
-            "rtl",
-            sum_of(NEXT_TOKEN, restores_tokens=True),
-            attention_direction=modeling.RIGHT_TO_LEFT,
-        ),
+        PretrainingObjective("ltr", _NEIGHBORS, modeling.LEFT_TO_RIGHT),
+        PretrainingObjective("rtl", _NEIGHBORS, modeling.RIGHT_TO_LEFT),
     )
 }
 

@@ -99,8 +99,6 @@ def create(
     """
     config.check()
     masking.check_vocabulary(vocabulary.tokens, vocabulary.path, config)
-    if config.do_whole_word_mask:
-        masking.warn_of_whole_words(vocabulary.tokens, vocabulary.path)
     if max_sequences:
         config = dataclasses.replace(
             config, pack_sequences=True, max_sequences_per_pack=max_sequences
@@ -109,9 +107,7 @@ def create(
     return Masks(known, config)
 
 
-def _unpack(
-    features: Features,
-) -> tuple[Features, np.ndarray, np.ndarray]:
+def _unpack(features: Features) -> tuple[Features, np.ndarray, np.ndarray]:
     """Return the sequences of packed rows, those of a row one after the other.
 
     The values are {input_ids, segment_ids: [N, S]}, the number of tokens of

@@ -35,9 +35,6 @@ _LENGTH_FLAGS = {
 }
 
 
-_FILES_LOGGED = 20
-
-
 class PretrainingFiles(streaming.RecordFiles):
     """Record files, all packed or none; see `streaming.RecordFiles`.
 
@@ -91,10 +88,8 @@ class PretrainingFiles(streaming.RecordFiles):
     def log(self, flag: str) -> None:
         """Log the files of a flag, and what is in them."""
         logging.info("*** Input Files (--%s) ***", flag)
-        for path in self.files[:_FILES_LOGGED]:
+        for path in self.files:
             logging.info("  %s, %d records", path, self.counts[path])
-        if len(self.files) > _FILES_LOGGED:
-            logging.info("  ... and %d more", len(self.files) - _FILES_LOGGED)
         logging.info(
             "  %d records in %s",
             self.num_records,

@@ -82,7 +82,20 @@ class Peer:
         except tf.errors.OpError as error:
             if not self._problem:
                 self._since = asked
-            self._problem, self._allowed = _meaning(error)
+            self._allowed = ENDED_SECONDS
+            if isinstance(error, tf.errors.FailedPreconditionError):
+                self._problem = (
+                    "was started again while this process was running"
+                )
+            elif isinstance(error, tf.errors.UnavailableError):
+                # Why the connection failed, as far as gRPC tells.
+                reason = (
+                    error.message.splitlines()[0].rsplit(":", 1)[-1].strip()
+                )
+                self._problem = f"has ended ({reason or 'no reason'})"
+            else:
+                self._problem = "has stopped answering"
+                self._allowed = SILENT_SECONDS
         else:
             self._problem, self.has_answered = "", True
 
@@ -96,18 +109,6 @@ class Peer:
         if not self._problem or (self.has_answered and not is_over):
             return None
         return f"{self.machine} {self._problem}"
-
-
-def _meaning(error: tf.errors.OpError) -> tuple[str, float]:
-    """Return what a failed check tells, and how long that may last."""
-    if isinstance(error, tf.errors.FailedPreconditionError):
-        words = "was started again while this process was running"
-        return words, ENDED_SECONDS
-    if isinstance(error, tf.errors.UnavailableError):
-        # Why the connection failed, as far as gRPC tells.
-        reason = error.message.splitlines()[0].rsplit(":", 1)[-1].strip()
-        return f"has ended ({reason or 'no reason'})", ENDED_SECONDS
-    return "has stopped answering", SILENT_SECONDS
 
 
 class Watch:

@@ -20,7 +20,6 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import tensorflow as tf
-from absl import logging
 
 from training import devices
 from training.settings import TrainingSettings
@@ -93,29 +92,11 @@ def for_training(
         # Not per_length: one trace serves all lengths, so batches can be padded
         # to any multiple of 8.
         lengths = list(map(length, range(settings.num_train_steps)))
-        pays = _pays(lengths, numbers_per_token, settings.dtype)
-        return Compilation(elementwise=pays, update=one_device)
+        costs = len(set(lengths)) * _SECONDS_PER_LENGTH
+        saves = sum(lengths) * numbers_per_token
+        saves *= _SECONDS_SAVED[settings.dtype]
+        return Compilation(elementwise=saves > costs, update=one_device)
     return Compilation(elementwise=True, update=one_device, per_length=several)
-
-
-def _pays(lengths: list[int], numbers_per_token: int, dtype: str) -> bool:
-    """Return whether compiling elementwise operations saves time; log it.
-
-    `lengths` has a length for each step.
-    """
-    different = len(set(lengths))
-    costs = different * _SECONDS_PER_LENGTH
-    saves = sum(lengths) * numbers_per_token * _SECONDS_SAVED[dtype]
-    logging.info(
-        "XLA %s small operations: compiling them for %d lengths takes about "
-        "%.0f s and saves about %.0f s in %d steps",
-        "compiles" if saves > costs else "does not compile",
-        different,
-        costs,
-        saves,
-        len(lengths),
-    )
-    return saves > costs
 
 
 def compiles_evaluation(

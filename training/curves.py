@@ -110,7 +110,11 @@ def merged(reports: Sequence[scalars.Window], width: int) -> Curve:
     if len(bins) > 1 and sum(window.size for window in rest) < width / 2:
         del bins[max(bins)]
         bins[max(bins)] += rest
-    return {group[-1].step: scalars.mean_loss(group) for group in bins.values()}
+    curve = {}
+    for group in bins.values():
+        total = sum(window.size * window.loss for window in group)
+        curve[group[-1].step] = total / sum(window.size for window in group)
+    return curve
 
 
 def smooth(curve: Mapping[int, float]) -> Curve:

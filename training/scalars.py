@@ -9,7 +9,7 @@ repeats them.
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from base import file_system, text_files
@@ -92,23 +92,3 @@ def windows(output_dir: str) -> list[Window]:
         for point in read(output_dir)
         if "loss" in point and point.get("steps", 0) > 0 < point["step"]
     ]
-
-
-def does_not_fall(output_dir: str) -> bool:
-    """Return whether the loss of the last tenth is not below the first's.
-
-    False for fewer than 20 reports, whose loss may be noise.
-    """
-    reports = windows(output_dir)
-    if len(reports) < 20:
-        return False
-    last = reports[-1].step
-    first_tenth = [window for window in reports if window.step <= last / 10]
-    last_tenth = [window for window in reports if window.step > last * 0.9]
-    return mean_loss(last_tenth) >= mean_loss(first_tenth or reports[:1])
-
-
-def mean_loss(windows: Sequence[Window]) -> float:
-    """Return the mean loss of the steps."""
-    steps = sum(window.size for window in windows)
-    return sum(window.size * window.loss for window in windows) / steps

@@ -140,11 +140,7 @@ def head_dropout(
         return x
     seed = elementwise.fold_seed(seed, zlib.crc32(name.encode()))
     return elementwise.apply(
-        elementwise.dropout,
-        x,
-        seed,
-        fuse=compute.fuse,
-        rate=HEAD_DROPOUT,
+        elementwise.dropout, x, seed, fuse=compute.fuse, rate=HEAD_DROPOUT
     )
 
 

@@ -103,9 +103,7 @@ class RangeSteps(Steps):
 
 
 def read_parts(
-    file_range: Range,
-    part_bytes: int,
-    max_line_bytes: int,
+    file_range: Range, part_bytes: int, max_line_bytes: int
 ) -> Iterator[Part]:
     """Yield the parts of the documents that begin in a range of a file.
 

@@ -7,7 +7,6 @@ the run in its first second.
 import collections
 import contextlib
 import dataclasses
-import itertools
 import math
 import os
 import re
@@ -33,7 +32,6 @@ from tokenization import Vocabulary
 # the fingerprint, so that no run resumes on records of another version.
 _GENERATOR_VERSION = 3
 
-_NUM_EXAMPLES_LOGGED = 20
 _NUMBERS_LOGGED = 1024  # of each feature of an example
 _FEATURES_LOGGED = tuple(schema.packed_schema(1, 1, 1))
 
@@ -195,7 +193,6 @@ def expand_output_files(names: str) -> list[str]:
     for path, times in collections.Counter(files).items():
         if times > 1:
             raise UserError(f"--output_file={names}: {path} is named twice")
-    for path in paths:
         if os.path.isdir(path):
             raise UserError(
                 f"--output_file={names}: {path} is a directory; add a file name"
@@ -219,7 +216,7 @@ def generate(plan: GenerationPlan, runner: beam.Flags) -> dict[str, int]:
         sum(size for _, size, _ in plan.inputs),
     )
     if done.todo:
-        _log_examples(plan, plan.job.outputs[done.todo[0]])
+        _log_example(plan, plan.job.outputs[done.todo[0]])
     counts = collections.Counter(done.total["counts"])
     texts = done.total["num_documents"]
     counts["files_without_text"] = sum(
@@ -230,25 +227,17 @@ def generate(plan: GenerationPlan, runner: beam.Flags) -> dict[str, int]:
     return dict(counts)
 
 
-def _log_examples(plan: GenerationPlan, path: str) -> None:
-    """Log the first instances of a file of records, as the original does.
-
-    Those after the first are for --verbosity=1.
-    """
+def _log_example(plan: GenerationPlan, path: str) -> None:
+    """Log the first instance of a file of records, as the original does."""
     vocab = plan.steps.vocabulary.tokens
     tokens = {index: token for token, index in vocab.items()}
     with contextlib.closing(tfrecord.read_records(path)) as file:
-        first = itertools.islice(file, _NUM_EXAMPLES_LOGGED)
-        for number, record in enumerate(first):
-            log = logging.debug if number else logging.info
-            features = tfrecord.decode_example(record)
-            length = int(features["input_mask"].sum())
-            length = min(length, _NUMBERS_LOGGED)
-            shown = [tokens[i] for i in features["input_ids"][:length].tolist()]
-            log("*** Example ***")
-            log("tokens: %s", " ".join(shown))
-            for name in _FEATURES_LOGGED:
-                if name not in features:
-                    continue  # a feature that only packed records have
-                values = features[name][:_NUMBERS_LOGGED].tolist()
-                log("%s: %s", name, " ".join(map(str, values)))
+        features = tfrecord.decode_example(next(file))
+    length = min(int(features["input_mask"].sum()), _NUMBERS_LOGGED)
+    shown = [tokens[i] for i in features["input_ids"][:length].tolist()]
+    logging.info("*** Example ***")
+    logging.info("tokens: %s", " ".join(shown))
+    for name in _FEATURES_LOGGED:
+        if name in features:  # some are of packed records alone
+            values = features[name][:_NUMBERS_LOGGED].tolist()
+            logging.info("%s: %s", name, " ".join(map(str, values)))

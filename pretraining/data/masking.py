@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 from base.errors import UserError
 
 import numpy as np
-from absl import logging
 
 import tokenization
 from pretraining.data.instances import Instances
@@ -72,27 +71,6 @@ class MaskingVocabulary(NamedTuple):
             vocab["[UNK]"],
             continues,
             np.array(sorted(replacements), np.int32),
-        )
-
-
-def warn_of_whole_words(vocab: Mapping[str, int], vocab_file: str) -> None:
-    """Warn if words are single tokens, which whole word masks do not change."""
-    tokens = [t for t in vocab if t[:1] != "["]  # [CLS], [unused1]
-    words = [token for token in tokens if token[:2] != "##"]
-    characters = sum(len(w) == 1 and tokenization.is_cjk(ord(w)) for w in words)
-    if characters > 0.5 * len(words):
-        logging.warning(
-            "--do_whole_word_mask changes nothing in Chinese text: %d of %d "
-            "words of %s are Chinese characters, each a word of its own",
-            characters,
-            len(words),
-            vocab_file,
-        )
-    elif len(words) == len(tokens):
-        logging.warning(
-            "--do_whole_word_mask changes nothing: %s has no token that "
-            "continues a word (##...)",
-            vocab_file,
         )
 
 

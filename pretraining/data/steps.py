@@ -172,8 +172,18 @@ class GeneratorSteps(RangeSteps):
         documents, num_empty = tokenize_documents(parts, self._tokenizer)
         if self.num_buckets == 1 and len(set(documents.numbers.tolist())) == 1:
             raise InputError(_ONE_DOCUMENT)
-        counts = collections.Counter(lines_without_tokens=num_empty)
-        counts.update(self._count_text(documents))
+        ids, lengths = documents.ids, np.diff(documents.sentences)
+        too_long = lengths > self.config.max_tokens
+        counts = collections.Counter(
+            lines_without_tokens=num_empty,
+            sentences=len(lengths),
+            tokens=len(ids),
+            unknown_tokens=int((ids == self._masking.unk_id).sum()),
+            continued_tokens=int(self._masking.continues[ids].sum()),
+            sentences_too_long=int(too_long.sum()),
+            parts_with_text=len(documents.numbers),
+            one_sentence_parts=int((np.diff(documents.bounds) == 1).sum()),
+        )
         bounds = [0]
         for drawn, sizes in _shuffled_passes(documents, self.config, rng):
             for some, some_sizes in packing.split(
@@ -231,20 +241,6 @@ class GeneratorSteps(RangeSteps):
                     places = features["masked_lm_weights"].size
                     counts["places_for_predictions"] = places
             yield features, counts
-
-    def _count_text(self, documents: Documents) -> dict[str, int]:
-        """Return counts of a bucket's text, before instances are drawn."""
-        ids, lengths = documents.ids, np.diff(documents.sentences)
-        is_unknown = ids == self._masking.unk_id
-        return {
-            "sentences": len(lengths),
-            "tokens": len(ids),
-            "unknown_tokens": int(is_unknown.sum()),
-            "continued_tokens": int(self._masking.continues[ids].sum()),
-            "sentences_too_long": int((lengths > self.config.max_tokens).sum()),
-            "parts_with_text": len(documents.numbers),
-            "one_sentence_parts": int((np.diff(documents.bounds) == 1).sum()),
-        }
 
 
 def tokenize_documents(

@@ -57,52 +57,43 @@ def summarize(counts: dict[str, int], config: InstanceConfig) -> list[str]:
 
 def find_warnings(counts: dict[str, int], config: InstanceConfig) -> list[str]:
     """Return a line for each count that makes a mistake in the input likely."""
-    c, found = collections.Counter(counts), []
+    c = collections.Counter(counts)
     unknown = c["unknown_tokens"] / c["tokens"]
-    if unknown > 0.05:
-        found.append(
-            f"{unknown:.1%} of the tokens are [UNK]: does the vocabulary fit "
-            "the language and casing (--do_lower_case) of the text?"
-        )
     continued = c["continued_tokens"] / c["tokens"]
-    if config.do_whole_word_mask and continued < 0.01:
-        found.append(
-            f"--do_whole_word_mask changes next to nothing: {continued:.2%} of "
-            "the tokens continue a word (##...), as in Chinese text"
-        )
     single = c["one_sentence_parts"] / c["parts_with_text"]
-    if single > 0.5:
-        found.append(
-            f"{single:.0%} of the documents have one sentence only, so that "
-            "they have no true next sentence: remove the blank lines if they "
-            "stand between sentences, or train with --objective=mlm"
-        )
     long = c["sentences_too_long"] / c["sentences"]
-    if long > 0.1:
-        found.append(
-            f"{long:.0%} of the lines are longer than "
-            f"--max_seq_length={config.max_seq_length}, and are cut: "
-            "a larger one keeps more. If lines are paragraphs, "
-            "prepare_corpus.py makes sentences of them"
-        )
     length, limit = c["filled"] / c["instances"], config.max_sequences_per_pack
-    if not config.pack_sequences:
-        fill = length / config.max_seq_length
-        if fill < 0.5:
-            found.append(
-                f"sequences are filled to {fill:.0%} on average: the documents "
-                f"are short for --max_seq_length={config.max_seq_length}"
-            )
-    else:
-        fill = c["filled"] / c["rows"] / config.max_seq_length
-        mean = c["instances"] / c["rows"]
+    rows = c["rows"] if config.pack_sequences else c["instances"]
+    fill, mean = (
+        c["filled"] / rows / config.max_seq_length,
+        c["instances"] / rows,
+    )
+    warnings = {
+        f"{unknown:.1%} of the tokens are [UNK]: does the vocabulary fit the "
+        "language and casing (--do_lower_case) of the text?": unknown > 0.05,
+        f"--do_whole_word_mask changes next to nothing: {continued:.2%} of the "
+        "tokens continue a word (##...), as in Chinese text": (
+            config.do_whole_word_mask and continued < 0.01
+        ),
+        f"{single:.0%} of the documents have one sentence only, so that they "
+        "have no true next sentence: remove the blank lines if they stand "
+        "between sentences, or train with --objective=mlm": single > 0.5,
+        f"{long:.0%} of the lines are longer than "
+        f"--max_seq_length={config.max_seq_length}, and are cut: a larger one "
+        "keeps more. If lines are paragraphs, prepare_corpus.py makes "
+        "sentences of them": long > 0.1,
+        f"sequences are filled to {fill:.0%} on average: the documents are "
+        f"short for --max_seq_length={config.max_seq_length}": (
+            not config.pack_sequences and fill < 0.5
+        ),
         # Rows have the limit on average only if most were closed by it.
-        if fill <= 0.95 and mean >= 0.5 * limit:
-            found.append(
-                f"rows are filled to {fill:.0%} with {mean:.1f} sequences on "
-                f"average: --max_sequences_per_pack={limit} is small for "
-                f"sequences of {length:.0f} tokens"
-            )
-    if c["files_without_text"]:
-        found.append(f"{c['files_without_text']} input files have no text")
-    return found
+        f"rows are filled to {fill:.0%} with {mean:.1f} sequences on average: "
+        f"--max_sequences_per_pack={limit} is small for sequences of "
+        f"{length:.0f} tokens": (
+            config.pack_sequences and fill <= 0.95 and mean >= 0.5 * limit
+        ),
+        f"{c['files_without_text']} input files have no text": bool(
+            c["files_without_text"]
+        ),
+    }
+    return [text for text, is_seen in warnings.items() if is_seen]

@@ -27,21 +27,6 @@ run_pretraining = scripts.load("run_pretraining")
 LENGTH, VOCABULARY = packed_batches.LENGTH, packed_batches.vocabulary_of()
 
 
-@pytest.mark.parametrize(
-    ("words", "found"),
-    [
-        ("北 京 大 ##北 the ##re", "3 of 4 words"),
-        ("北 京 大 学 人 民 ##re [u0] [u1] [u2] [u3] [u4]", "6 of 6 words"),
-        ("the there", "no token that continues"),
-        ("the ##re", ""),
-    ],
-)
-def test_whole_words_of_one_token_are_warned_of(words, found, caplog):
-    vocab = {word: n for n, word in enumerate(words.split())}
-    masking.warn_of_whole_words(vocab, "v.txt")
-    assert found in caplog.text and bool(found) is bool(caplog.text)
-
-
 def features_of(lengths: np.ndarray) -> dict[str, np.ndarray]:
     """Unmasked records of these lengths, each token the number of its place."""
     rng = np.random.default_rng(0)

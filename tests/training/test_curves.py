@@ -28,15 +28,6 @@ def test_a_killed_run_has_the_curve_of_a_whole_one():
         assert curves.merged(windows, 50) == pytest.approx(expected)
 
 
-def test_a_loss_that_does_not_fall(tmp_path):
-    write_run(tmp_path / "falling", 0, range(100, 0, -1))
-    assert not scalars.does_not_fall(str(tmp_path / "falling"))
-    write_run(tmp_path / "flat", 0, [4.0] * 20)
-    assert scalars.does_not_fall(str(tmp_path / "flat"))
-    write_run(tmp_path / "few", 0, [4.0] * 19)
-    assert not scalars.does_not_fall(str(tmp_path / "few")), "too few to tell"
-
-
 def test_a_short_rest_belongs_to_the_bin_before():
     reports = [Window(10, 10, 4.0), Window(20, 10, 3.0)]
     rest = curves.merged([*reports, Window(21, 1, 14.0)], 10)

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from base import cluster, logs, progress
 
 import tensorflow as tf
-from absl import logging
 
 from training import scalars
 from training.hooks.hook import Call, Hook, is_due
@@ -111,17 +110,14 @@ class Report(Hook):
         if rates := self.line.rates():
             parts.append(f"{rates['sequences_per_second']:,.1f} sequences/s")
         self.bar.note(", ".join(parts))
-        if call.compiles:
-            what, log = "", logs.report
-            if done - call.steps > self.first:
-                what, log = f" of length {call.length}", logging.info
-            log(
-                "The first step%s took %.1f s, with tracing and compiling",
-                what,
+        is_first = done - call.steps == self.first
+        if call.compiles and is_first:
+            logs.report(
+                "The first step took %.1f s, with tracing and compiling",
                 call.seconds,
             )
         has_line = (
-            done - call.steps == self.first
+            is_first
             or is_due(done, settings.log_steps, settings.last_step)
             or time.monotonic() - self.written > progress.SECONDS_BETWEEN_LINES
         )
@@ -131,66 +127,46 @@ class Report(Hook):
         if has_line or self.pace.saves or done % self.every[1] == 0:
             # The last update was number done - 1, with this rate.
             rate = float(self.step.schedule(tf.constant(done)))
-            scale = self.step.loss_scale
-            others = {"learning_rate": rate, **(scale.means() if scale else {})}
+            scale = self.step.loss_scale.means() if self.step.loss_scale else {}
             if has_line:
-                self._log_line(done, others)
+                self._log_line(done, rate, scale)
                 self.line, self.written = _Window(), time.monotonic()
-            self._write_scalars(done, others)
-
-    def close(self, done: int) -> None:
-        """Warn of a run whose loss did not fall."""
-        folder = self.settings.output_dir
-        if done == self.last and scalars.does_not_fall(folder):
-            logging.warning(
-                "The training loss of the last tenth of the steps is not below "
-                "that of the first tenth"
-            )
+            if self.writer:
+                self._write_scalars(done, {"learning_rate": rate, **scale})
+            self.scalars = _Window()
 
     def _write_scalars(self, done: int, others: Mapping[str, float]) -> None:
-        steps = int(self.scalars.sums["loss"][1])
-        values = {
-            **self.scalars.means(self.perplexities),
-            **self.scalars.rates(),
-            **others,
-        }
-        self.scalars = _Window()
-        if self.writer:
-            with self.writer.as_default(step=done):
-                for name, value in values.items():
-                    tf.summary.scalar(name, value)
-            self.writer.flush()
-            scalars.append(
-                self.settings.output_dir, done, {"steps": steps, **values}
-            )
+        window = self.scalars
+        values = {**window.means(self.perplexities), **window.rates(), **others}
+        with self.writer.as_default(step=done):
+            for name, value in values.items():
+                tf.summary.scalar(name, value)
+        self.writer.flush()
+        steps = {"steps": int(window.sums["loss"][1])}
+        scalars.append(self.settings.output_dir, done, steps | values)
 
-    def _log_line(self, done: int, others: Mapping[str, float]) -> None:
+    def _log_line(
+        self, done: int, rate: float, scale: Mapping[str, float]
+    ) -> None:
         means = self.line.means(self.perplexities)
         loss = f"{means.pop('loss'):.4f}"
         parts = [
             f"step {done:,}/{self.last:,} ({done / self.last:.1%})",
             f"loss {loss}",
         ]
-
-        # The only loss has another name, too.
-        shown = {name: f"{value:.4f}" for name, value in means.items()}
-        shown = {name: text for name, text in shown.items() if text != loss}
-
-        def means_of(is_score: bool) -> list[str]:
-            return [
-                f"{name} {text}"
-                for name, text in shown.items()
-                if ("accuracy" in name) == is_score
-            ]
-
-        rates = [
-            f"lr {value:.3g}"
-            if name == "learning_rate"
-            else f"{name} {value:,.10g}"
-            for name, value in others.items()
+        more = [
+            f"lr {rate:.3g}",
+            *(f"{name} {value:,.10g}" for name, value in scale.items()),
+            # The only loss has another name, too.
+            *(
+                f"{name} {value:.4f}"
+                for name, value in means.items()
+                if f"{value:.4f}" != loss
+            ),
         ]
         # What tells most comes first.
-        more, last = [*means_of(True), *rates, *means_of(False)], []
+        more.sort(key=lambda text: "accuracy" not in text)
+        last = []
         if speed := self.line.rates():
             seconds_left = self.pace.seconds_left(done)
             more.append(f"{speed['tokens_per_second']:,.0f} tokens/s")
