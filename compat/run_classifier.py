@@ -211,13 +211,13 @@ def file_based_convert_examples_to_features(
     features = convert_examples_to_features(
         examples, label_list, max_seq_length, tokenizer
     )
+    names = [field.name for field in dataclasses.fields(InputFeatures)]
     columns = {
-        name: np.array([getattr(x, name) for x in features], np.int64)
-        for name in ("input_ids", "input_mask", "segment_ids")
+        name.replace("label_id", "label_ids"): np.array(
+            [getattr(x, name) for x in features], np.int64
+        )
+        for name in names
     }
-    columns["label_ids"] = np.array([x.label_id for x in features])
-    is_real = [x.is_real_example for x in features]
-    columns["is_real_example"] = np.array(is_real, np.int64)
     with file_system.atomic_file(output_file) as file:
         with tfrecord.RecordWriter(file) as writer:
             writer.write_examples(columns)

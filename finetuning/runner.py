@@ -26,8 +26,8 @@ from finetuning.flags import (
 )
 from tasks import fine_tuned
 from tasks.fine_tuned import find_source
-from tasks.job import FineTuningJob, Learned, LoadedModel
-from tasks.settings import RunSettings, bilstm_in, usual_rate
+from tasks.job import FineTuningJob, Learned, LoadedModel, usual_rate
+from tasks.settings import RunSettings, bilstm_in
 from training import (
     agreement,
     compilation,

@@ -37,7 +37,7 @@ from records import cache as record_cache
 from records import in_memory, tfrecord
 from tasks import graph, predict, registry, rows
 from tasks.rows import Record
-from tasks.settings import RunSettings, bilstm_in, usual_rate
+from tasks.settings import RunSettings, bilstm_in
 from tasks.task import Outputs, Task, TaskSettings
 from training import curves, memory, prediction
 from training.objective import Objective
@@ -114,6 +114,18 @@ class Wrapper(Protocol):
 
     def learned(self, of_job: Learned) -> Learned:
         """Return what the job learns, with what else is learned."""
+
+
+def usual_rate(source: Checkpoint) -> tuple[float, str] | None:
+    """Return a learning rate without the flag, and for what; None: its default.
+
+    They were measured: docs/records/fine_tuning.md, docs/measurements.md.
+    """
+    if source.trained_for.feature_layers:
+        return 1e-3, "a BiLSTM on frozen features"
+    if source.config.hidden_size <= 256:
+        return 5e-4, "models of at most 256 units"
+    return None
 
 
 class FineTuningJob(abc.ABC):

@@ -135,18 +135,6 @@ class DistillationFlags:
     texts."""
 
 
-def usual_rate(source: Checkpoint) -> tuple[float, str] | None:
-    """Return a learning rate without the flag, and for what; None: its default.
-
-    They were measured: docs/records/fine_tuning.md, docs/measurements.md.
-    """
-    if source.trained_for.feature_layers:
-        return 1e-3, "a BiLSTM on frozen features"
-    if source.config.hidden_size <= 256:
-        return 5e-4, "models of at most 256 units"
-    return None
-
-
 def bilstm_in(trained_for: TrainedFor) -> BiLstmSize:
     """Return the size in the configuration of a fine-tuned model.
 

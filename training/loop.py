@@ -229,13 +229,12 @@ def seconds_per_step(run: Training) -> float:
     step = run.step
     memory.log_estimate(step, run.length, 0, run.row_cost)
     iterator = _iterator(run, 0)
-    length = run.length(0) if step.compilation.per_length else None
     machines = agreement.machines_of(step.strategy)
 
     def seconds_of(count: int) -> float:
         began = time.monotonic()
         first, count = tf.constant(1, tf.int64), tf.constant(count, tf.int64)
-        int(step.repeat(iterator, first, count, length)[0])  # waits
+        int(step.repeat(iterator, first, count)[0])  # waits
         microseconds = round((time.monotonic() - began) * 1e6)
         return machines.gather([microseconds]).max() / 1e6
 

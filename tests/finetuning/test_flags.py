@@ -12,7 +12,8 @@ from checkpoints.trained_for import TrainedFor
 from finetuning import flags as finetuning_flags
 from finetuning import runner
 from modeling import BertConfig
-from tasks.settings import RunSettings, usual_rate
+from tasks.job import usual_rate
+from tasks.settings import RunSettings
 
 
 def parsed(*arguments: str, script: str = "run_classifier") -> flags.FlagValues:

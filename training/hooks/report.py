@@ -131,19 +131,16 @@ class Report(Hook):
             if has_line:
                 self._log_line(done, rate, scale)
                 self.line, self.written = _Window(), time.monotonic()
+            window, self.scalars = self.scalars, _Window()
+            means = window.means(self.perplexities) | window.rates()
+            values = {**means, "learning_rate": rate, **scale}
             if self.writer:
-                self._write_scalars(done, {"learning_rate": rate, **scale})
-            self.scalars = _Window()
-
-    def _write_scalars(self, done: int, others: Mapping[str, float]) -> None:
-        window = self.scalars
-        values = {**window.means(self.perplexities), **window.rates(), **others}
-        with self.writer.as_default(step=done):
-            for name, value in values.items():
-                tf.summary.scalar(name, value)
-        self.writer.flush()
-        steps = {"steps": int(window.sums["loss"][1])}
-        scalars.append(self.settings.output_dir, done, steps | values)
+                with self.writer.as_default(step=done):
+                    for name, value in values.items():
+                        tf.summary.scalar(name, value)
+                self.writer.flush()
+                values = {"steps": int(window.sums["loss"][1]), **values}
+                scalars.append(settings.output_dir, done, values)
 
     def _log_line(
         self, done: int, rate: float, scale: Mapping[str, float]
