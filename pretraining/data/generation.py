@@ -138,7 +138,6 @@ def make_plan(flags: GeneratorFlags, config: InstanceConfig) -> GenerationPlan:
         count_buckets(mix.num_bytes(inputs), bucket_bytes, len(outputs)),
         len(outputs),
         mix,
-        inputs[0][0],
     )
     return GenerationPlan(inputs, job, steps)
 

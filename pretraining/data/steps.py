@@ -43,6 +43,7 @@ from records import tfrecord
 # processor hold.
 _ROWS = 2048
 
+_NO_TEXT = "no document with text in the files of --input_file or --sources"
 _ONE_DOCUMENT = (
     "only one document in all input files (copies count as one), and a random "
     "next sentence has to come from another: put a blank line between "
@@ -67,7 +68,6 @@ class GeneratorSteps(RangeSteps):
         num_buckets: number of buckets of all output files.
         num_files: number of output files.
         mix: how often documents are used.
-        first_input: path, for messages.
     """
 
     vocabulary: tokenization.Vocabulary
@@ -79,7 +79,6 @@ class GeneratorSteps(RangeSteps):
     num_buckets: int
     num_files: int
     mix: Mix
-    first_input: str
 
     name = "create_pretraining_data"
 
@@ -87,17 +86,10 @@ class GeneratorSteps(RangeSteps):
     def empty_file(self) -> str:
         """The error for an output file without records."""
         if self.num_files == 1:
-            return self._no_text
+            return _NO_TEXT
         return (
             f"--output_file names {self.num_files} files, which are more than "
             "the documents and instances of the corpus can fill; name fewer"
-        )
-
-    @property
-    def _no_text(self) -> str:
-        return (
-            "no document with text in the input, whose first file is "
-            f"{self.first_input}"
         )
 
     @property
@@ -145,7 +137,7 @@ class GeneratorSteps(RangeSteps):
         """Raise an InputError if there are too few documents."""
         number = len(total.get("some_documents", ()))
         if not number:
-            raise InputError(self._no_text)
+            raise InputError(_NO_TEXT)
         if number == 1:
             raise InputError(_ONE_DOCUMENT)
         if total["counts"]["parts"] < self.num_files:

@@ -261,7 +261,6 @@ def packed_bucket(path) -> list[dict]:
         num_buckets=2,
         num_files=2,
         mix=Mix({}, {}, 1),
-        first_input="",
     )
     maker.setup()
     with open(path, "wb") as file:
