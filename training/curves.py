@@ -200,22 +200,13 @@ def figure_of(curves: Curves) -> Any:
         axes.grid(alpha=0.3)
         if curves.best is not None:
             axes.axvline(curves.best, color=pictures.GREY, ls=":", lw=1.2)
+    # Such as "weights kept: step 160, accuracy 0.6936".
+    title = "degenerate run" if curves.is_degenerate else ""
+    if curves.best is not None:
+        title += f"{title and ', '}{curves.best_name}: step {curves.best:,}"
+    if curves.best in curves.metric:
+        title += f", {curves.metric_name} {curves.metric[curves.best]:.4g}"
     color = pictures.ORANGE if curves.is_degenerate else "black"
-    loss.set_title(title(curves), fontsize=10, color=color)
+    loss.set_title(title, fontsize=10, color=color)
     figure.align_ylabels(panels)
     return figure
-
-
-def title(curves: Curves) -> str:
-    """Return the step that is marked, and its score: the picture's title.
-
-    Such as "weights kept: step 160, accuracy 0.6936"; "" for no step.
-    """
-    mark = "degenerate run" if curves.is_degenerate else ""
-    if curves.best is None:
-        return mark
-    text = f"{mark}{mark and ', '}{curves.best_name}: step {curves.best:,}"
-    value = curves.metric.get(curves.best)
-    if value is not None:
-        text += f", {curves.metric_name} {value:.4g}"
-    return text
