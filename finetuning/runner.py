@@ -118,11 +118,12 @@ def make_plan(
     if restarts:
         empty = RunFolder(folder.path)
         settings = dataclasses.replace(settings, folder=empty)
+    source = find_source(settings)
     strategy = devices.create_strategy(settings)
     continued = [settings.folder] if settings.do_train else ()
     dtype = dtypes.resolve(settings.dtype, strategy, continued)
     settings = dataclasses.replace(settings, dtype=dtype)
-    work = create_work(settings, find_source(settings))
+    work = create_work(settings, source)
     job = work.job
     if settings.eval_steps:
         job.deciding_metric()  # raises an error without data to score
