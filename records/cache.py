@@ -82,6 +82,7 @@ class RecordCache(NamedTuple):
         if self.has(path, fingerprint):
             logging.info("Reusing %s: same data, same flags", path)
         elif cluster.is_chief():
+            file_system.make_directory(self.directory, "records_dir")
             write_with_fingerprint(path, fingerprint, write)
         else:
             logging.info("Waiting for the chief to write %s", path)

@@ -311,7 +311,6 @@ class FineTuningJob(abc.ABC):
         self, path: str, data: DataSet, examples: Sequence[Any]
     ) -> None:
         """Write the record file of a data set; it appears when complete."""
-        file_system.make_directory(self.settings.records_dir, "records_dir")
         bar = progress.Bar(None, "records", f"Reading {data.title}")
         with file_system.atomic_file(path) as file, bar:
             with tfrecord.RecordWriter(file) as writer:

@@ -1,5 +1,6 @@
 """Models on devices as functions of arrays, which tasks/predict.py runs."""
 
+import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,27 +13,24 @@ from ops import elementwise
 from training import compilation
 
 
+@dataclasses.dataclass(eq=False)
 class OnDevices:
     """A function of arrays made of one of tensors, {name: [B, ...]} each.
 
-    Args:
+    Attributes:
         step: batch -> outputs; on several devices, the outputs of each part.
-        strategy: the devices; None: one.
+        strategy: the devices; by default one.
         few_shapes: see tasks.task.Model.
         any_shape: whether `step`, a tf.function, is to be traced once, for
             batches of all shapes [B, S, ...].
     """
 
-    def __init__(
-        self,
-        step: Callable[[dict], Mapping[str, Any]],
-        strategy: tf.distribute.Strategy | None = None,
-        few_shapes: bool = False,
-        any_shape: bool = False,
-    ):
-        self.strategy = strategy or tf.distribute.get_strategy()
-        self.few_shapes, self.any_shape = few_shapes, any_shape
-        self._step = step
+    step: Callable[[dict], Mapping[str, Any]]
+    strategy: tf.distribute.Strategy = dataclasses.field(
+        default_factory=tf.distribute.get_strategy
+    )
+    few_shapes: bool = False
+    any_shape: bool = False
 
     def __call__(
         self, features: Mapping[str, np.ndarray]
@@ -56,7 +54,7 @@ class OnDevices:
             return {k: tf.constant(v[mine]) for k, v in features.items()}
 
         parts = self.strategy.experimental_distribute_values_from_function(part)
-        step = self._step
+        step = self.step
         if self.any_shape:
             specs = {
                 name: tf.TensorSpec(
