@@ -62,7 +62,6 @@ class EmbeddingsJob(FineTuningJob):
         source: Checkpoint,
         options: Options,
     ):
-        source = with_prompts(source, options.prompts)
         own, normalize = source.trained_for, options.normalize
         if not options.pooling:
             source.check_vectors("give --pooling, for new ones of its encoder")
@@ -78,7 +77,7 @@ class EmbeddingsJob(FineTuningJob):
             modules=tuple(modules),
             truncate_dim=None if size else own.truncate_dim,
         )
-        super().__init__(settings, source)
+        super().__init__(settings, with_prompts(source, options.prompts))
         self.flags = options
         self.is_taught = settings.do_train and bool(options.teacher_answers)
         check_size(size, vector_size(source), "embedding_size")

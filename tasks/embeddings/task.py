@@ -11,6 +11,7 @@ from absl import logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.published import WEIGHTS_NAME
+from checkpoints.sentence_transformers import PROMPTS_LEFT_OUT
 from checkpoints.trained_for import TrainedFor, modules_of
 from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
@@ -178,7 +179,11 @@ def prompt_of(
 
 
 def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
-    """Return a model with the prompts of flags; say which text gets which."""
+    """Return a model with the prompts of flags; say which text gets which.
+
+    Raises:
+        UserError: the model has no such prompt, or leaves prompts out.
+    """
     own = model.trained_for.prompts or {}
     found = dict(own)
     for use in ("query", "document"):
@@ -194,6 +199,10 @@ def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
             found[use] = text
     model = model.changed(prompts=found or None)
     if any(found.values()):
+        if any(one.excludes_prompt for one in model.trained_for.modules or ()):
+            model.changed(lacks=PROMPTS_LEFT_OUT).check_vectors(
+                "leave the prompt out"
+            )
         uses = ("query", "document", None)
         logs.say(
             "Put before a query: %r, a document: %r, another text: %r; the "

@@ -117,6 +117,20 @@ def test_files_there_and_back(tmp_path):
     assert found["max_seq_length"] == 20
 
 
+def test_pooling_without_prompts_there_and_back(tmp_path):
+    """It is refused where the model has prompts; see below."""
+    pooling = Module("Pooling", ("mean",), excludes_prompt=True)
+    keys = TRAINED_FOR._replace(
+        modules=(pooling,), prompts=None, default_prompt_name=None
+    )
+    sentence_transformers.write(str(tmp_path), keys, 16)
+    path = tmp_path / "1_Pooling" / "config.json"
+    assert json.loads(path.read_text())["include_prompt"] is False
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
+    assert TrainedFor.from_dict(found) == keys
+    assert TrainedFor.from_dict(keys.to_dict()) == keys
+
+
 def test_similarities_by_name(tmp_path):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     path = tmp_path / "config_sentence_transformers.json"
