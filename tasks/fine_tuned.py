@@ -71,11 +71,8 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
     length, long = settings.max_seq_length, settings.long_texts
     is_given, is_training = settings.is_length_given, settings.do_train
     if is_training:
-        for flag, count in (
-            ("reinit_top_layers", settings.reinit_top_layers),
-            ("freeze_layers", settings.freeze_layers),
-        ):
-            layers.check(flag, count, checkpoint.config)
+        for flag in ("reinit_top_layers", "freeze_layers"):
+            layers.check(flag, getattr(settings, flag), checkpoint.config)
     elif own.max_seq_length and not is_given:
         length, is_given = own.max_seq_length, True
     elif own.max_seq_length not in (None, length):
@@ -112,10 +109,7 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
 def write_model(job: FineTuningJob, model: TaskModel, step: int) -> None:
     """Write the weights of a step with the files prediction needs."""
     checkpoint.write_model(
-        job.settings.output_dir,
-        model,
-        job.task.checkpoint,
-        step,
+        job.settings.output_dir, model, job.task.checkpoint, step
     )
 
 

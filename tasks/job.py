@@ -137,10 +137,7 @@ class FineTuningJob(abc.ABC):
     task_name: str
     is_of_any_task = False
     objective: Objective
-    result_files: tuple[str, ...] = (
-        "eval_results.txt",
-        curves.NAME,
-    )
+    result_files: tuple[str, ...] = ("eval_results.txt", curves.NAME)
     training_features: tuple[str, ...] = ()
     group = 1
     kept = ("max_seq_length", "long_texts", "bilstm_layers", "bilstm_units")
@@ -270,12 +267,9 @@ class FineTuningJob(abc.ABC):
     def records(self, data: DataSet) -> in_memory.ShortRecords:
         """Return the records of a data set, of an earlier run or made now."""
         if data.name not in self._records:
-            fingerprint = self.fingerprint(data)
-            path = self.cache.path(data.name)
-            is_there = self.cache.has(path, fingerprint)
-            records = self.cache.records(
+            self._records[data.name] = self.cache.records(
                 data.name,
-                fingerprint,
+                self.fingerprint(data),
                 lambda path: self.write_records(
                     path, data, self.examples(data)
                 ),
@@ -283,14 +277,6 @@ class FineTuningJob(abc.ABC):
                     data == self.train or name not in self.training_features
                 ),
             )
-            if is_there:  # else `convert` says more
-                logs.say(
-                    "%s: %s records are there already, %s",
-                    data.title,
-                    f"{records.num_records:,}",
-                    path,
-                )
-            self._records[data.name] = records
         return self._records[data.name]
 
     def write_records(
@@ -373,8 +359,7 @@ class FineTuningJob(abc.ABC):
         results: dict[str, float] = {}
         signs, kept = [], []
         for data in self.dev:  # MNLI has two: matched and mismatched
-            size = self.settings.eval_batch_size
-            outputs = self.outputs(loaded, data, size)
+            outputs = self.outputs(loaded, data, self.settings.eval_batch_size)
             self.tune(data, outputs, loaded.prefix)
             scored = self.score(data, outputs)
             what = f"{data.title}: " if len(self.dev) > 1 else ""

@@ -85,7 +85,7 @@ OWN = {
             "--train_file needs --task_name=tsv",
         ),
         ({"regression": True}, "is not a number"),
-        ({"class_weights": "/nowhere"}, 'balanced, or a JSON file {"label":'),
+        ({"class_weights": "/nowhere"}, "--class_weights"),
         ({"multi_label": True, "label_smoothing": 0.1}, "--multi_label"),
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
         ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),

@@ -210,6 +210,7 @@ def _glue(
 
 
 _PAIR = Columns("sentence1", "sentence2", "label")
+_TEST_PAIR = _PAIR._replace(label=None, guid="index")
 
 TASKS: dict[str, TaskFiles] = {
     "cola": _glue(
@@ -269,18 +270,11 @@ TASKS: dict[str, TaskFiles] = {
         _NLI,
         None,
         {},
-        {
-            "AX": DataFile(
-                "diagnostic.tsv",
-                Columns("sentence1", "sentence2", guid="index"),
-            )
-        },
+        {"AX": DataFile("diagnostic.tsv", _TEST_PAIR)},
     ),
 }
 
 TASK_NAMES = (*TASKS, "xnli", "tsv")  # tsv: see data.own_files
-
-_ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "sst": "sst-2", "sts": "sts-b"}
 
 
 def find(name: str, xnli_language: str = "en") -> TaskFiles:
@@ -293,7 +287,6 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
         UserError: the name is unknown; the error lists the known names.
     """
     given, name = name, name.lower()
-    name = _ALIASES.get(name, name)
     if name == "xnli":
         columns = Columns("sentence1", "sentence2", "gold_label")
         train = f"multinli/multinli.train.{xnli_language}.tsv"
@@ -336,12 +329,6 @@ def with_labels_of(
         return files
     for known in (files.names, ours):
         if labels and sorted(labels) == sorted(known):
-            if labels != known:
-                logging.info(
-                    "The classes are in the order of %s: %s",
-                    model,
-                    ", ".join(labels),
-                )
             order = [known.index(label) for label in labels]
             names = files.class_names
             return files._replace(

@@ -57,10 +57,7 @@ class EmbeddingsJob(FineTuningJob):
     )
 
     def __init__(
-        self,
-        settings: RunSettings,
-        source: Checkpoint,
-        options: Options,
+        self, settings: RunSettings, source: Checkpoint, options: Options
     ):
         own, normalize = source.trained_for, options.normalize
         if not options.pooling:
@@ -216,8 +213,7 @@ class EmbeddingsJob(FineTuningJob):
                 for example in examples
                 for pair in itertools.zip_longest(roles, example.texts)
             ]
-        own = self.source.trained_for
-        uses = {use for use, _ in found}
+        own, uses = self.source.trained_for, (None, "query", "document")
         prompts = {use: prompt_of(own, use) for use in uses}
         return [(prompts[use], text) for use, text in found]
 
@@ -297,11 +293,10 @@ class EmbeddingsJob(FineTuningJob):
         ]
         is_text = self.records(data).features[learning.TEXT_IDS] > 0
         vectors = outputs["embedding"][is_text].tolist()
-        found = [
-            {"text": text, "embedding": list(map(number, vector))}
-            for text, vector in zip(texts, vectors, strict=True)
-        ]
-        lines = [json.dumps(line, ensure_ascii=False) for line in found]
+        lines = []
+        for text, vector in zip(texts, vectors, strict=True):
+            line = {"text": text, "embedding": list(map(number, vector))}
+            lines.append(json.dumps(line, ensure_ascii=False))
         self.write_lines(EMBEDDINGS, lines)
         return EMBEDDINGS
 

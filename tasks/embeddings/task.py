@@ -7,8 +7,6 @@ from base import logs
 from base.errors import UserError
 from base.flags import flag
 
-from absl import logging
-
 from checkpoints.model import Checkpoint
 from checkpoints.published import WEIGHTS_NAME
 from checkpoints.sentence_transformers import PROMPTS_LEFT_OUT
@@ -211,19 +209,3 @@ def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
             ", ".join(found),
         )
     return model
-
-
-def compared_by(
-    model: Checkpoint, similarity: str | None, why: str
-) -> Checkpoint:
-    """Return a model that is trained to have vectors of a similarity."""
-    own = model.trained_for.similarity_fn_name
-    if similarity != own:
-        logging.warning(
-            "The model compares vectors by similarity_fn_name %s. It is "
-            "trained for %s, %s, and written with that",
-            own or "cosine",
-            similarity or "cosine",
-            why,
-        )
-    return model.changed(similarity_fn_name=similarity)
