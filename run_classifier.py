@@ -50,7 +50,7 @@ from checkpoints.run_folder import WEIGHTS_NAME
 from finetuning import flags as finetuning_flags
 from finetuning.flags import Work
 from tasks.classifier import data as classifier_data
-from tasks.classifier import processors, task_files
+from tasks.classifier import task_files
 from tasks.classifier.flags import Options
 from tasks.long_texts import LongTextFlags
 from tasks.settings import DistillationFlags, RunSettings
@@ -286,6 +286,8 @@ def read_files(
     """
     labels = model and model.trained_for.labels
     if FLAGS.processor:
+        from tasks.classifier import processors
+
         # The processor's module imports run_classifier, which runs here under
         # the name __main__. A second import would define all flags again.
         sys.modules.setdefault("run_classifier", sys.modules[__name__])

@@ -8,7 +8,7 @@ reading early, record files, running the model, writing files. The runner
     the constructor                  reads and checks the files asked for
     data_fingerprint                 compared with an earlier run's
     learned                          what the plan trains on
-    create_model                     under the strategy's scope
+    task.create_model                under the strategy's scope
     begin                            when the training begins
     evaluate                         while training
     evaluate                         with the weights to keep
@@ -248,10 +248,6 @@ class FineTuningJob(abc.ABC):
             self._task = registry.create_task(settings)
         return self._task
 
-    def create_model(self) -> TaskModel:
-        """Return a new model; call it inside the strategy's scope."""
-        return self.task.create_model(self.settings.dtype)
-
     def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
         return self.task.create_graph(loaded.model)
@@ -298,11 +294,13 @@ class FineTuningJob(abc.ABC):
 
     def text_fingerprint(self) -> dict[str, Any]:
         """Return the fingerprint of vocabulary, casing and length."""
-        values = rows.text_fingerprint(self.tokenizer, self.source.row_length)
         how = self.source.long_texts.how
-        if how in (HEAD_TAIL, TAIL):
-            values["long_texts"] = how
-        return values
+        return {
+            "vocabulary": self.tokenizer.vocabulary.sha256,
+            **self.tokenizer.settings.to_dict(),
+            "max_seq_length": self.source.row_length,
+            **({"long_texts": how} if how in (HEAD_TAIL, TAIL) else {}),
+        }
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""

@@ -66,10 +66,10 @@ def own_files(
     """
     parts = {}
     for part in ("train", "dev", "test"):
-        names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
         own = columns._replace(label=None) if part == "test" else columns
         file = given.get(part)
         if not file and data_dir:
+            names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
             file = tables.find_one_file(data_dir, names)
         if file:
             parts[part] = DataFile(os.path.join(data_dir, file), own)

@@ -177,7 +177,7 @@ class ClassifierJob(FineTuningJob):
                 self.path(HELD_OUT),
             )
             self.write_table(HELD_OUT, held_out, dev.source.path)
-        return super().begin(loaded, data)
+        return data
 
     def learned(self) -> Learned:
         """Return the training records, and the objective that they decide."""
