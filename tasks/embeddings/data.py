@@ -104,7 +104,16 @@ def read_examples(
         texts = tuple(itertools.chain(*parts))
         score = None
         if are_pairs and columns.score_column and columns.score_column in row:
-            score = _score(row[columns.score_column], columns, at)
+            value, largest = row[columns.score_column], columns.max_score
+            try:
+                score = float(value) / largest  # as a cosine
+            except (TypeError, ValueError):
+                score = float("nan")
+            if not -1 <= score <= 1:
+                raise UserError(
+                    f"{at}: {columns.score_column} is {value!r}, wanted a "
+                    f"number from -{largest:g} to {largest:g} (--max_score)"
+                )
             if len(texts) != 2:
                 raise UserError(
                     f"{at}: {counted(len(texts), 'text')} and a score, wanted "
@@ -181,20 +190,6 @@ def _text_columns(at: str, row: dict[str, Any]) -> tuple[str, ...]:
         f"{at}: which of the columns {', '.join(map(repr, row))} are texts? "
         "Name them with --text_columns"
     )
-
-
-def _score(value: Any, columns: Columns, at: str) -> float:
-    """Return a score as a cosine."""
-    try:
-        score = float(value) / columns.max_score
-    except (TypeError, ValueError):
-        score = float("nan")
-    if not -1 <= score <= 1:
-        raise UserError(
-            f"{at}: {columns.score_column} is {value!r}, wanted a number from "
-            f"-{columns.max_score:g} to {columns.max_score:g} (--max_score)"
-        )
-    return score
 
 
 # --- Collections -------------------------------------------------------------
