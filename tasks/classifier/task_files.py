@@ -329,6 +329,12 @@ def with_labels_of(
         return files
     for known in (files.names, ours):
         if labels and sorted(labels) == sorted(known):
+            if labels != known:
+                logging.info(
+                    "The classes are in the order of %s: %s",
+                    model,
+                    ", ".join(labels),
+                )
             order = [known.index(label) for label in labels]
             names = files.class_names
             return files._replace(
