@@ -74,7 +74,10 @@ OWN = {
     "run_classifier": [
         ({"task_name": None}, "--task_name"),
         ({"task_name": "snli"}, "cola"),
-        ({"task_name": "MRCP"}, "--task_name=MRCP: unknown (did you mean mrpc"),
+        (
+            {"task_name": "MRCP"},
+            "--task_name: unknown 'mrcp'; choose from cola",
+        ),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
         ({"text_a_column": "text"}, "'text'"),
         ({"label_column": "class"}, "'class'"),

@@ -78,12 +78,11 @@ def own_files(
             f"--data_dir={data_dir} holds no train, dev or test file "
             "(.tsv, .csv or .jsonl)"
         )
+    metrics = ("accuracy", "macro_f1")
+    if is_regression:
+        metrics = ("pearson", "spearman")
     if multi_label:
         metrics = ("micro_f1", "macro_f1", "mean_average_precision")
-    elif is_regression:
-        metrics = ("pearson", "spearman")
-    else:
-        metrics = ("accuracy", "macro_f1")
     labels = None if is_regression else labels or ()
     files = task_files.of_parts(
         labels, parts, metrics, multi_label=multi_label, is_own=True

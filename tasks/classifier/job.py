@@ -51,9 +51,8 @@ class ClassifierJob(FineTuningJob):
         files: task_files.TaskFiles,
         options: Options,
     ):
-        names = files.names
         source = source.changed(
-            id2label=None if names is None else id2label_of(names),
+            id2label=files.names and id2label_of(files.names),
             sentence_pairs=files.takes_pairs,
             output_activation=files.output_activation,
         )

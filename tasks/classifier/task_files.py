@@ -4,13 +4,12 @@
 each the columns of the texts and of the label. data.py reads the files.
 """
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system, text_files
-from base.errors import UserError
+from base.errors import UserError, check_choice
 
 import numpy as np
 from absl import logging
@@ -286,7 +285,8 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
     Raises:
         UserError: the name is unknown; the error lists the known names.
     """
-    given, name = name, name.lower()
+    name = name.lower()
+    check_choice("--task_name: unknown", name, TASK_NAMES)
     if name == "xnli":
         columns = Columns("sentence1", "sentence2", "gold_label")
         train = f"multinli/multinli.train.{xnli_language}.tsv"
@@ -296,13 +296,6 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
             {"dev": DataFile("xnli.dev.tsv", columns, True)},
             {f"XNLI-{xnli_language}": DataFile("xnli.test.tsv", columns)},
             language=xnli_language,
-        )
-    if name not in TASKS:
-        near = difflib.get_close_matches(name, TASK_NAMES, 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise UserError(
-            f"--task_name={given}: unknown{hint}; choose from "
-            f"{', '.join(TASK_NAMES)}"
         )
     return TASKS[name]
 
