@@ -98,7 +98,8 @@ class Tokenizer(tf.Module):
         self._longest_word = self.settings.max_input_chars_per_word
         # No word has white space or U+0000. The library's WordPiece takes no
         # U+0000, and would find parts of a token with a space: with "new york"
-        # in the vocabulary, "new new" was [UNK].
+        # in the vocabulary, "new new" was [UNK]. The replacements have U+FFFD,
+        # which no text has after cleaning.
         matchable = [
             f"{_LONG_WORD}{number}" if re.search(r"[\s\0]", token) else token
             for number, token in enumerate(vocab)
