@@ -18,6 +18,7 @@ The columns of the training file (.tsv, .csv or .jsonl) decide what is learned:
     sentence1, sentence2, score        the score of the pair
     anchor, positive, negative         to find the positive of an anchor among
     query, pos, neg                    all texts of the batch
+    sentence1, sentence2, gold_label   the same: --label_column=gold_label
     any texts                          a teacher's vectors:
                                        --teacher_answers
 

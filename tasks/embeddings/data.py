@@ -60,6 +60,16 @@ class Columns:
     max_score: float = flag(1.0, low=1e-6)
     """The score that stands for the cosine 1: 5 for STS-B."""
 
+    label_column: str | None = flag(excludes={"score_column": ""})
+    """Column with the label of a pair, such as gold_label."""
+
+    positive_label: str = flag("entailment", needs={"label_column": ""})
+    """Label of pairs of like meaning."""
+
+    negative_label: str = flag("contradiction", needs={"label_column": ""})
+    """Label of pairs whose second text is a hard negative of the first. Pairs
+    of other labels are left out."""
+
 
 class Example(NamedTuple):
     """A row of texts, and the cosine of its first two, if that is given."""
@@ -87,7 +97,7 @@ class Collection(NamedTuple):
 def read_examples(
     path: str, columns: Columns, are_pairs: bool = True
 ) -> list[Example]:
-    """Return the examples of a file.
+    """Return the examples of a file; if it has labels, those of its positives.
 
     Without `are_pairs` all texts of a row are an example, without a score.
 
@@ -96,6 +106,10 @@ def read_examples(
             pairs are alike; or a row is damaged. Names the line.
     """
     found: list[Example] = []
+    labels: list[str] = []
+    spellings: dict = {}
+    for name in ("positive_label", "negative_label"):
+        tables.check_spelling(getattr(columns, name), f"--{name}", spellings)
     count, others = 0, collections.defaultdict(set)
     for at, row in tables.rows(path):
         # Of each line: in JSON some may have no hard negatives.
@@ -103,17 +117,17 @@ def read_examples(
         parts = [_texts(at, row, *named) for named in enumerate(names)]
         texts = tuple(itertools.chain(*parts))
         score = None
-        if are_pairs and columns.score_column and columns.score_column in row:
-            value, largest = row[columns.score_column], columns.max_score
-            try:
-                score = float(value) / largest  # as a cosine
-            except (TypeError, ValueError):
-                score = float("nan")
-            if not -1 <= score <= 1:
+        if columns.label_column:
+            if columns.label_column not in row or len(texts) != 2:
                 raise UserError(
-                    f"{at}: {columns.score_column} is {value!r}, wanted a "
-                    f"number from -{largest:g} to {largest:g} (--max_score)"
+                    f"{at}: wanted 2 texts and the label "
+                    f"{columns.label_column!r}, found the columns "
+                    f"{', '.join(map(repr, row))}"
                 )
+            labels.append(str(row[columns.label_column]))
+            tables.check_spelling(labels[-1], at, spellings)
+        elif are_pairs and columns.score_column and columns.score_column in row:
+            score = _score(row[columns.score_column], columns, at)
             if len(texts) != 2:
                 raise UserError(
                     f"{at}: {counted(len(texts), 'text')} and a score, wanted "
@@ -136,6 +150,8 @@ def read_examples(
                 others[name].add(str(row[name]))
     if not found:
         raise UserError(f"{path} holds no example")
+    if columns.label_column:
+        return _of_labels(path, found, labels, columns)
     if are_pairs and found[0].score is None:
         longest = max(len(example.texts) for example in found)
         if longest == 2 and columns.score_column:
@@ -176,8 +192,9 @@ def _check_others(path: str, others: Mapping[str, set], count: int) -> None:
     if found := [*filter(_JUDGMENTS.search, found)] or found:
         raise UserError(
             f"{path}: not read: {', '.join(map(repr, found))}, which may say "
-            "what pairs are alike: name it with --score_column, or give "
-            "--score_column= if all pairs are alike"
+            "what pairs are alike: name it with --score_column, or with "
+            "--label_column and --positive_label; or give --score_column= if "
+            "all pairs are alike"
         )
 
 
@@ -190,6 +207,55 @@ def _text_columns(at: str, row: dict[str, Any]) -> tuple[str, ...]:
         f"{at}: which of the columns {', '.join(map(repr, row))} are texts? "
         "Name them with --text_columns"
     )
+
+
+def _score(value: Any, columns: Columns, at: str) -> float:
+    """Return a score as a cosine."""
+    try:
+        score = float(value) / columns.max_score
+    except (TypeError, ValueError):
+        score = float("nan")
+    if not -1 <= score <= 1:
+        raise UserError(
+            f"{at}: {columns.score_column} is {value!r}, wanted a number from "
+            f"-{columns.max_score:g} to {columns.max_score:g} (--max_score)"
+        )
+    return score
+
+
+def _of_labels(
+    path: str, pairs: Sequence[Example], labels: list[str], columns: Columns
+) -> list[Example]:
+    """Return the positives, each with a hard negative of the same anchor.
+
+    As for NLI in Reimers and Gurevych 2019 (arXiv:1908.10084) and in Gao et al.
+    2021 (arXiv:2104.08821). Positive number k of an anchor gets its negative
+    number k, again from the first where there are fewer.
+    """
+    negatives: dict[str, list[str]] = {}
+    for pair, label in zip(pairs, labels, strict=True):
+        if label == columns.negative_label:
+            negatives.setdefault(pair.texts[0], []).append(pair.texts[1])
+    hard = {anchor: itertools.cycle(x) for anchor, x in negatives.items()}
+    found = []
+    for pair, label in zip(pairs, labels, strict=True):
+        if label == columns.positive_label:
+            # The next one, if the anchor has any.
+            more = itertools.islice(hard.get(pair.texts[0], ()), 1)
+            found.append(Example((*pair.texts, *more)))
+    if not found:
+        raise UserError(
+            f"{path}: no label in {columns.label_column!r} is "
+            f"{columns.positive_label!r}; found "
+            f"{', '.join(sorted(set(labels))[:5])} (--positive_label)"
+        )
+    logs.say(
+        "%s: %d of %d pairs are positives (%s), %d with a negative (%s)",
+        path,
+        *(len(found), len(pairs), columns.positive_label),
+        *(sum(len(x.texts) > 2 for x in found), columns.negative_label),
+    )
+    return found
 
 
 # --- Collections -------------------------------------------------------------

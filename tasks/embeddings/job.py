@@ -145,12 +145,12 @@ class EmbeddingsJob(FineTuningJob):
             return embeddings_data.read_collection(
                 data.source, self.flags.qrels
             )
+        columns, is_test = self.flags.columns, data.name == "predict"
+        if is_test:
+            columns = dataclasses.replace(columns, label_column=None)
         # Neither vectors nor a teacher need scores.
-        is_taught = data == self.train and self.is_taught
-        are_pairs = not is_taught and data.name != "predict"
-        found = embeddings_data.read_examples(
-            data.source, self.flags.columns, are_pairs
-        )
+        are_pairs = not (is_test or (data == self.train and self.is_taught))
+        found = embeddings_data.read_examples(data.source, columns, are_pairs)
         if not are_pairs:
             return found
         if min(len(example.texts) for example in found) < 2:

@@ -343,6 +343,34 @@ def test_the_hub_gives_the_files(hub_folder, tmp_path):
 # --- Data --------------------------------------------------------------------
 
 
+def test_labels_become_positives_and_hard_negatives(tmp_path, caplog):
+    path = tmp_path / "nli.tsv"
+    rows = ["a p entailment", "a n contradiction", "a q entailment"]
+    rows += ["b x neutral", "b y entailment", "c z contradiction"]
+    lines = [row.replace(" ", "\t") for row in rows]
+    header = "premise\thypothesis\tgold_label"
+    path.write_text("\n".join([header, *lines]))
+    found = data.read_examples(str(path), Columns(label_column="gold_label"))
+    assert [example.texts for example in found] == [
+        ("a", "p", "n"),
+        ("a", "q", "n"),
+        ("b", "y"),
+    ]
+    said = "3 of 6 pairs are positives (entailment), 2 with a negative (contra"
+    assert said in caplog.text
+
+
+def test_a_positive_label_in_two_spellings(tmp_path):
+    """The pair of the other spelling was left out."""
+    path = tmp_path / "pairs.tsv"
+    path.write_text("text1\ttext2\tsame\na\tb\t1\na\tc\t1.0\n")
+    columns = Columns(
+        ("text1", "text2"), label_column="same", positive_label="1"
+    )
+    with pytest.raises(UserError, match="line 3: .* '1' of --positive_label"):
+        data.read_examples(str(path), columns)
+
+
 @pytest.mark.parametrize(
     "name, text, texts, score",
     [
@@ -944,6 +972,11 @@ def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
         ({"do_eval": True, "dev_file": "/no.tsv"}, "--dev_file=/no.tsv: no"),
         ({"do_export": True, "bilstm_layers": 1}, "flag 'bilstm_layers'"),
         ({"do_export": True, "matryoshka_dims": "x"}, "--matryoshka_dims=x"),
+        ({"positive_label": "1"}, "--positive_label needs --label_column"),
+        (
+            {"label_column": "x", "score_column": "y"},
+            "give --label_column or --score_column, not both",
+        ),
     ],
 )
 def test_flags_that_cannot_work(tmp_path, flags, words):
