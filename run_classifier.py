@@ -37,6 +37,7 @@ text without labels: --teacher_answers, --learn_all_answers
 import dataclasses
 import functools
 import sys
+from collections.abc import Collection
 
 from base import lazy, script, startup
 from base.errors import UserError
@@ -45,13 +46,12 @@ from base.flags import define, flag, read
 from absl import flags
 
 from checkpoints.model import Checkpoint
-from checkpoints.run_folder import WEIGHTS_NAME, RunFolder
+from checkpoints.run_folder import WEIGHTS_NAME
 from finetuning import flags as finetuning_flags
 from finetuning.flags import Work
 from tasks.classifier import data as classifier_data
 from tasks.classifier import task_files
 from tasks.classifier.flags import Options
-from tasks.classifier.processors import METHODS, Processor
 from tasks.long_texts import LongTextFlags
 from tasks.settings import DistillationFlags, RunSettings
 
@@ -187,7 +187,13 @@ _TITLES = {"train": "training", "dev": "development", "test": "test"}
 
 def main(_: list[str]) -> int:
     """Train, score, predict and export; return the exit status."""
-    check_flags()
+    if not (FLAGS.task_name or FLAGS.processor):
+        raise UserError("--task_name is required")
+    if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
+        raise UserError(
+            f"--num_folds={FLAGS.num_folds} --fold={FLAGS.fold}: wanted two or "
+            "more parts, and one of them"
+        )
     finetuning_flags.check_flags(FLAGS)
     with startup.importing():
         from finetuning import runner
@@ -197,20 +203,20 @@ def main(_: list[str]) -> int:
 
 def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
-    processor = None
-    if FLAGS.processor:
-        # The processor's module imports run_classifier, which runs here under
-        # the name __main__. A second import would define all flags again.
-        sys.modules.setdefault("run_classifier", sys.modules[__name__])
-        processor = Processor(FLAGS.processor, FLAGS.data_dir)
+    is_drawn = FLAGS.num_folds or FLAGS.heldout_fraction
+    # {flag: the part of the data that it needs}; some of the training set may
+    # be scored.
+    needed = {
+        flag: "train" if part == "dev" and is_drawn else part
+        for flag, part in finetuning_flags.PARTS.items()
+        if FLAGS[flag].value
+    }
     # An interrupted run has weights without a configuration beside them. Then
     # `source` describes its init_checkpoint, which may have had other labels.
-    weights = settings.folder.weights
-    model = None
-    if not settings.do_train and weights in (None, source.prefix):
-        model = source
-    files = read_files(model, processor)
-    for name, part in needed_parts().items():
+    weights, is_used = settings.folder.weights, not settings.do_train
+    is_described = is_used and weights in (None, source.prefix)
+    files = read_files(source if is_described else None, needed.values())
+    for name, part in needed.items():
         if not getattr(files, part):
             what = f"task {FLAGS.task_name} has no {_TITLES[part]} file"
             if part == "dev" and files.train:
@@ -220,16 +226,14 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
                 )
             raise UserError(f"--{name}: {what}")
     # Only runs that ask for an extra import it.
-    is_scored = settings.do_train or settings.do_eval
-    if (FLAGS.num_folds or FLAGS.heldout_fraction) and is_scored:
+    if is_drawn and (settings.do_eval or not is_used):
         from extras import folds
 
-        is_used = not settings.do_train
         prefix = is_used and weights or source.prefix
-        own = folds.rows_of_run(prefix)
+        before = folds.rows_of_run(prefix)
         # What a model that is used as it is has learned is decided already.
         chosen = {"heldout_seed": settings.random_seed}
-        chosen |= own if is_used else {}
+        chosen |= before if is_used else {}
         group = FLAGS.group_column or chosen.get("group_column")
         if FLAGS.num_folds:
             # If all folds are asked for, the first one stands for them.
@@ -240,8 +244,8 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
             if seed is None:
                 seed = chosen["heldout_seed"]
             files = folds.held_out(files, FLAGS.heldout_fraction, seed, group)
-        if is_used or own.get("data") == files.train.drawn["data"]:
-            folds.check_not_seen(files.train, own, prefix)
+        if is_used or before.get("data") == files.train.drawn["data"]:
+            folds.check_not_seen(files.train, before, prefix)
     from tasks.classifier.job import ClassifierJob, MultiLabelJob
 
     job_type = MultiLabelJob if FLAGS.multi_label else ClassifierJob
@@ -250,7 +254,17 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     if FLAGS.calibrate:
         from extras.calibration import calibrate
 
-        check_calibration(files, settings.folder)
+        if files.labels is None or files.multi_label:
+            raise UserError(
+                "--calibrate is for one class for each example: a regression "
+                "and --multi_label have no softmax"
+            )
+        if not settings.do_train and not settings.folder.kept:
+            raise UserError(
+                "--calibrate changes the fine-tuned model in --output_dir="
+                f"{settings.folder.path}, which has no {WEIGHTS_NAME}: name "
+                "the folder of the model, or of a copy"
+            )
         calibration = functools.partial(calibrate, job)
     learned = read(DistillationFlags, FLAGS)
     if settings.do_train and learned.teacher_answers:
@@ -260,28 +274,24 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     return Work(job, wrapper, calibration)
 
 
-def needed_parts() -> dict[str, str]:
-    """Return {given flag: the part that it needs, train, dev or test}."""
-    parts = finetuning_flags.PARTS.items()
-    found = {flag: part for flag, part in parts if FLAGS[flag].value}
-    if FLAGS.num_folds or FLAGS.heldout_fraction:
-        # A part of the training set is scored.
-        found = {f: p.replace("dev", "train") for f, p in found.items()}
-    return found
-
-
 def read_files(
-    model: Checkpoint | None, processor: Processor | None
+    model: Checkpoint | None, needed: Collection[str]
 ) -> task_files.TaskFiles:
     """Return the task; its labels are those of a model that is used as it is.
+
+    Of a processor only the parts that are needed are read.
 
     Raises:
         UserError: a file is missing, or the model is of another task.
     """
     labels = model and model.trained_for.labels
-    if processor:
-        needed = needed_parts().values()
-        files = processor.files([part for part in METHODS if part in needed])
+    if FLAGS.processor:
+        from tasks.classifier import processors
+
+        # The processor's module imports run_classifier, which runs here under
+        # the name __main__. A second import would define all flags again.
+        sys.modules.setdefault("run_classifier", sys.modules[__name__])
+        files = processors.read_files(FLAGS.processor, FLAGS.data_dir, needed)
     elif FLAGS.task_name.lower() == "tsv":
         columns = task_files.Columns(
             FLAGS.text_a_column, FLAGS.text_b_column, FLAGS.label_column
@@ -292,7 +302,7 @@ def read_files(
             FLAGS.regression,
             labels,
             FLAGS.multi_label,
-            given={part: FLAGS[f"{part}_file"].value for part in METHODS},
+            given={part: FLAGS[f"{part}_file"].value for part in _TITLES},
         )
     else:
         task = task_files.find(FLAGS.task_name, FLAGS.xnli_language)
@@ -304,36 +314,6 @@ def read_files(
         if files.labels is None:
             return files._replace(output_activation=own.output_activation)
     return files
-
-
-def check_calibration(files: task_files.TaskFiles, folder: RunFolder) -> None:
-    """Check that there are classes, and a fine-tuned model to calibrate.
-
-    Raises:
-        UserError: there are no classes, or there is no such model.
-    """
-    if files.labels is None or files.multi_label:
-        raise UserError(
-            "--calibrate is for one class for each example: a regression and "
-            "--multi_label have no softmax"
-        )
-    if not FLAGS.do_train and not folder.kept:
-        raise UserError(
-            f"--calibrate changes the fine-tuned model in --output_dir="
-            f"{folder.path}, which has no {WEIGHTS_NAME}: name the "
-            "folder of the model, or of a copy"
-        )
-
-
-def check_flags() -> None:
-    """Raise a UserError for flags that cannot work, before files are read."""
-    if not (FLAGS.task_name or FLAGS.processor):
-        raise UserError("--task_name is required")
-    if FLAGS.num_folds == 1 or FLAGS.fold > FLAGS.num_folds:
-        raise UserError(
-            f"--num_folds={FLAGS.num_folds} --fold={FLAGS.fold}: wanted two or "
-            "more parts, and one of them"
-        )
 
 
 if __name__ == "__main__":

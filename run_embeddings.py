@@ -29,14 +29,14 @@ normalization; without --do_train any BERT is scored.
 from base import script, startup
 from base.flags import define, read
 
-from absl import flags
+from absl import flags, logging
 
 from checkpoints.model import Checkpoint
 from finetuning import flags as finetuning_flags
 from finetuning.flags import Work
 from tasks.embeddings.data import Columns
 from tasks.embeddings.flags import Learning, Options
-from tasks.embeddings.task import Prompts, compared_by
+from tasks.embeddings.task import Prompts
 from tasks.long_texts import LongTextFlags
 from tasks.settings import RunSettings
 
@@ -87,8 +87,14 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
 
         similarity = vectors.similarity_of(options.teacher_answers)
         why = "as its teacher"
-    if settings.do_train:
-        source = compared_by(source, similarity, why)
+    before = source.trained_for.similarity_fn_name
+    if settings.do_train and similarity != before:
+        logging.warning(
+            "The model compares vectors by similarity_fn_name %s. It is "
+            "trained for %s, %s, and written with that",
+            *(before or "cosine", similarity or "cosine", why),
+        )
+        source = source.changed(similarity_fn_name=similarity)
     job = EmbeddingsJob(settings, source, options)
     if is_taught:
         wrapper = vectors.VectorDistillation(job)

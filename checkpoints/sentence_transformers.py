@@ -40,6 +40,9 @@ TORCH_NAMES = {
 
 TASK = "embeddings"  # TrainedFor.task
 
+# What this project lacks for a model with a prompt; see Module.excludes_prompt.
+PROMPTS_LEFT_OUT = "its pooling leaves the tokens of prompts out"
+
 _MODULES = "modules.json"
 _LENGTH = "sentence_bert_config.json"
 _PROMPTS = "config_sentence_transformers.json"
@@ -276,12 +279,9 @@ def _vectors(
             raise Refused(f"it has no {file}")
         chain.append(_module(kind, settings) | {"kind": kind})
         Module.from_dict(chain[-1], folder.file(file))  # errors name that file
-        if (
-            settings.get("include_prompt") is False
-            and isinstance(prompts, dict)
-            and any(prompts.values())
-        ):
-            raise Refused("its pooling leaves the tokens of prompts out")
+    has_prompts = isinstance(prompts, dict) and any(prompts.values())
+    if has_prompts and "excludes_prompt" in chain[0]:
+        raise Refused(PROMPTS_LEFT_OUT)
     is_cased = not folder.said.get("do_lower_case", True)
     if sizes.get("do_lower_case") and is_cased:
         raise Refused(f"{_LENGTH} lower-cases texts of a cased model")
@@ -309,7 +309,10 @@ def _module(kind: str, settings: Mapping[str, Any]) -> dict[str, Any]:
         poolings = found if isinstance(found, list) else [found]
         if not all(one in TOKEN_POOLINGS for one in poolings):
             raise Refused(f"its pooling is {found}")
-        return {"poolings": poolings or ["mean"]}
+        own = {"poolings": poolings or ["mean"]}
+        if settings.get("include_prompt") is False:
+            own["excludes_prompt"] = True
+        return own
     if kind == "Dense":
         name = settings.get("activation_function", TORCH_NAMES["tanh"])
         if _class_of(name) not in _ACTIVATIONS:
@@ -416,6 +419,8 @@ def _settings(module: Module, hidden_size: int) -> dict[str, Any]:
         own = dict.fromkeys(_OLDEST, False) | dict.fromkeys(keys, True)
         if module.poolings != tuple(map(_OLD_KEYS.get, keys)):
             own = {"pooling_mode": module.poolings}
+        if module.excludes_prompt:
+            own["include_prompt"] = False
         return {"word_embedding_dimension": hidden_size} | own
     if module.kind == "Dense":
         names = "in_features", "out_features", "bias"

@@ -99,6 +99,8 @@ class Module(NamedTuple):
         out_features: of Dense: numbers of its result.
         bias: of Dense: whether a vector is added to the product.
         activation: of Dense: the function that follows; None: none.
+        excludes_prompt: of Pooling: whether it leaves out the tokens of a
+            prompt. No model with a prompt can have it here.
     """
 
     kind: str
@@ -107,6 +109,7 @@ class Module(NamedTuple):
     out_features: int | None = None
     bias: bool = True
     activation: Activation | None = None
+    excludes_prompt: bool = False
 
     @classmethod
     def from_dict(cls, json_object: Any, place: str) -> "Module":

@@ -257,7 +257,7 @@ class FineTuningRun(Run):
         # alike.
         tf.keras.utils.set_random_seed(self.settings.random_seed)
         with plan.strategy.scope():
-            model = self.job.create_model()
+            model = self.job.task.create_model(self.settings.dtype)
         run = prediction.on_devices(
             plan.strategy, model.outputs, self.settings.jit_compile
         )

@@ -10,14 +10,7 @@ from base import machine
 
 import tensorflow as tf
 
-from modeling import (
-    LEFT_TO_RIGHT,
-    PLAIN,
-    Compute,
-    Layer,
-    Seed,
-    class_vectors,
-)
+from modeling import PLAIN, Compute, Layer, Seed
 from ops import recurrence
 from ops.elementwise import add_bias, shape_of
 from tasks.settings import BiLstmSize
@@ -38,24 +31,18 @@ class Direction(Layer):
 
     def build(self) -> None:
         cell, width = self.cell, 4 * self.units
-        cell.kernel = cell.add_weight(
-            shape=[self.inputs, width],
-            initializer="glorot_uniform",
-            name="kernel",
-        )
-        cell.recurrent_kernel = cell.add_weight(
-            shape=[self.units, width],
-            initializer="orthogonal",
-            name="recurrent_kernel",
-        )
         # 1 for the forget gates, which then keep most of the state at first
         # (Jozefowicz et al. 2015), else 0.
         is_forget = tf.range(width) // self.units == 1
-        cell.bias = cell.add_weight(
-            shape=[width],
-            initializer=lambda *_, **__: tf.cast(is_forget, tf.float32),
-            name="bias",
-        )
+        for name, shape, initializer in (
+            ("kernel", [self.inputs, width], "glorot_uniform"),
+            ("recurrent_kernel", [self.units, width], "orthogonal"),
+            ("bias", [width], lambda *_, **__: tf.cast(is_forget, tf.float32)),
+        ):
+            variable = cell.add_weight(
+                shape, initializer=initializer, name=name
+            )
+            setattr(cell, name, variable)
 
     def call(
         self, x: tf.Tensor, input_mask: tf.Tensor, training: bool
@@ -141,17 +128,3 @@ class BiLstm(Layer):
             x = layer(x, input_mask, training=seed is not None)
             x = head_dropout(x, seed, f"{layer.name}/dropout", compute)
         return x
-
-
-def final_states(x: tf.Tensor, input_mask: tf.Tensor) -> tf.Tensor:
-    """Return the last state of each direction, side by side, [B, 2 * U].
-
-    The forward direction ends at the last real token, the backward direction
-    at the first one. x is the output of a BiLstm.
-    """
-    forward, backward = tf.split(x, 2, axis=-1)
-    last = class_vectors(forward, input_mask, LEFT_TO_RIGHT)  # [B, U]
-    is_real = tf.cast(input_mask != 0, tf.int32)
-    place = tf.argmax(is_real, axis=1, output_type=tf.int32)  # [B]
-    first = tf.gather(backward, place, batch_dims=1)  # [B, U]
-    return tf.concat([last, first], axis=-1)

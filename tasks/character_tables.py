@@ -8,7 +8,7 @@ points that it treats alike, such as the ideographs. The tables are cached.
 import functools
 import itertools
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -42,23 +42,17 @@ class Table(NamedTuple):
     values: np.ndarray  # code points, or SELF
 
 
-def _characters() -> str:
-    """Return the characters of _ASSIGNED."""
-    return _ASSIGNED.tobytes().decode("utf-32-le", "surrogatepass")
-
-
-def _pages() -> Iterator[str]:
-    """Yield the characters of each page that has some."""
-    text = _characters()
-    for first in range(0, len(text), PAGE):
-        yield text[first : first + PAGE]
+def _pages() -> list[str]:
+    """Return the characters of each page that has some."""
+    text = _ASSIGNED.tobytes().decode("utf-32-le", "surrogatepass")
+    return [text[at : at + PAGE] for at in range(0, len(text), PAGE)]
 
 
 @functools.cache
 def categories() -> np.ndarray:
     """Return the category of each code point, such as b"Lu"; cached."""
     found = np.full(_CODE_POINTS, b"Cn")
-    names = "".join(map(unicodedata.category, _characters()))
+    names = "".join(map(unicodedata.category, "".join(_pages())))
     found[_ASSIGNED] = np.frombuffer(names.encode(), "S2")
     return found
 
@@ -91,21 +85,6 @@ def _alike(settings: TokenizerSettings) -> np.ndarray:
     return first[kinds]
 
 
-def _replacement(basic: BasicTokenizer, code: int) -> tuple[int, ...]:
-    """Return the replacement of a code point by itself, without neighbors.
-
-    Computed by the tokenizer: it is put between two letters, as in "aXb".
-    """
-    if 0xD800 <= code < 0xE000:
-        return ()  # surrogates cannot be in UTF-8, hence in no text
-    part = " ".join(basic.tokenize(f"a{chr(code)}b"))
-    if (part[0], part[-1]) != ("a", "b"):
-        raise AssertionError(f"U+{code:04X} changes its neighbours")
-    return tuple(
-        SELF if ord(char) == code else ord(char) for char in part[1:-1]
-    )
-
-
 @functools.cache
 def replacement_table(settings: TokenizerSettings) -> Table:
     """Return the table of replacements of all code points; cached."""
@@ -114,7 +93,13 @@ def replacement_table(settings: TokenizerSettings) -> Table:
     alike = _alike(settings)
     entries = np.zeros(_CODE_POINTS, np.int32)
     for code in np.flatnonzero(alike == np.arange(_CODE_POINTS)).tolist():
-        replacement = _replacement(basic, code)
+        part = "ab"  # of surrogates, which cannot be in UTF-8, hence in no text
+        if not 0xD800 <= code < 0xE000:
+            # By itself, without neighbors that it depends on.
+            part = " ".join(basic.tokenize(f"a{chr(code)}b"))
+        replacement = tuple(
+            SELF if ord(char) == code else ord(char) for char in part[1:-1]
+        )
         entries[code] = numbers.setdefault(replacement, len(numbers))
     entries = entries[alike]
     rows: dict[bytes, int] = {}

@@ -112,10 +112,7 @@ def read_source(settings: RunSettings, name: str | None) -> Checkpoint:
 def write_model(job: FineTuningJob, model: TaskModel, step: int) -> None:
     """Write the weights of a step with the files prediction needs."""
     checkpoint.write_model(
-        job.settings.output_dir,
-        model,
-        job.task.checkpoint,
-        step,
+        job.settings.output_dir, model, job.task.checkpoint, step
     )
 
 

@@ -18,7 +18,7 @@ Letters in shapes: n texts, c characters of all texts.
 
 import itertools
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from base import packages
@@ -96,7 +96,14 @@ class Tokenizer(tf.Module):
                 "cannot: use batch_predict.py, or --format=onnx and own ids"
             )
         self._longest_word = self.settings.max_input_chars_per_word
-        matchable = _matchable(list(vocab))
+        # No word has white space or U+0000. The library's WordPiece takes no
+        # U+0000, and would find parts of a token with a space: with "new york"
+        # in the vocabulary, "new new" was [UNK]. The replacements have U+FFFD,
+        # which no text has after cleaning.
+        matchable = [
+            f"{_LONG_WORD}{number}" if re.search(r"[\s\0]", token) else token
+            for number, token in enumerate(vocab)
+        ]
         self.wordpiece = tensorflow_text.FastWordpieceTokenizer(
             vocab=matchable,
             token_out_type=tf.int32,
@@ -510,8 +517,7 @@ def batch_encoder(
             "model's max_position_embeddings"
         )
     tokenizer = Tokenizer(
-        loaded.tokenizer.vocabulary,
-        settings=loaded.tokenizer.settings,
+        loaded.tokenizer.vocabulary, settings=loaded.tokenizer.settings
     )
 
     def encode(texts: Any, *rest: Any) -> Any:
@@ -534,17 +540,3 @@ def batch_encoder(
         return (features, *rest) if rest else features
 
     return encode
-
-
-def _matchable(tokens: Sequence[str]) -> list[str]:
-    """Return the tokens for WordPiece; those that no word has are replaced.
-
-    No word has white space or U+0000. The library's WordPiece takes no U+0000,
-    and would find parts of a token with a space: with "new york" in the
-    vocabulary, "new new" was [UNK]. The replacements have U+FFFD, which no text
-    has after cleaning.
-    """
-    return [
-        f"{_LONG_WORD}{number}" if re.search(r"[\s\0]", token) else token
-        for number, token in enumerate(tokens)
-    ]

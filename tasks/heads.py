@@ -5,7 +5,7 @@ from typing import Any
 import keras
 import tensorflow as tf
 
-from modeling import BertConfig, BertOutput, Seed
+from modeling import LEFT_TO_RIGHT, BertConfig, BertOutput, Seed, class_vectors
 from ops.elementwise import gelu_erf, shape_of
 from records.streaming import Batch
 from tasks.rows import INPUT_NAMES
@@ -107,10 +107,16 @@ class HeadModel(TaskModel):
         """
         if self.bilstm is None:
             return self.dropout(output.pooled_output, seed)
-        from tasks.bilstm import final_states
-
         x = self.token_vectors(output, features, seed)
-        return final_states(x, features["input_mask"])
+        mask = features["input_mask"]
+        # The forward direction ends at the last real token, the backward
+        # direction at the first one.
+        forward, backward = tf.split(x, 2, axis=-1)
+        last = class_vectors(forward, mask, LEFT_TO_RIGHT)  # [B, U]
+        is_real = tf.cast(mask != 0, tf.int32)
+        place = tf.argmax(is_real, axis=1, output_type=tf.int32)  # [B]
+        first = tf.gather(backward, place, batch_dims=1)  # [B, U]
+        return tf.concat([last, first], axis=-1)
 
     def dropout(self, x: tf.Tensor, seed: Seed) -> tf.Tensor:
         """Return x after the dropout of a head; that of a BiLSTM is inside."""

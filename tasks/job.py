@@ -8,7 +8,7 @@ reading early, record files, running the model, writing files. The runner
     the constructor                  reads and checks the files asked for
     data_fingerprint                 compared with an earlier run's
     learned                          what the plan trains on
-    create_model                     under the strategy's scope
+    task.create_model                under the strategy's scope
     begin                            when the training begins
     evaluate                         while training
     evaluate                         with the weights to keep
@@ -149,10 +149,7 @@ class FineTuningJob(abc.ABC):
     task_name: str
     is_of_any_task = False
     objective: Objective
-    result_files: tuple[str, ...] = (
-        "eval_results.txt",
-        curves.NAME,
-    )
+    result_files: tuple[str, ...] = ("eval_results.txt", curves.NAME)
     training_features: tuple[str, ...] = ()
     group = 1
     kept = ("max_seq_length", "long_texts", "bilstm_layers", "bilstm_units")
@@ -265,10 +262,6 @@ class FineTuningJob(abc.ABC):
             self._task = registry.create_task(settings)
         return self._task
 
-    def create_model(self) -> TaskModel:
-        """Return a new model; call it inside the strategy's scope."""
-        return self.task.create_model(self.settings.dtype)
-
     def create_graph(self, loaded: LoadedModel) -> graph.TaskGraph:
         """Return the SavedModel that --do_export writes."""
         return self.task.create_graph(loaded.model)
@@ -284,12 +277,9 @@ class FineTuningJob(abc.ABC):
     def records(self, data: DataSet) -> in_memory.ShortRecords:
         """Return the records of a data set, of an earlier run or made now."""
         if data.name not in self._records:
-            fingerprint = self.fingerprint(data)
-            path = self.cache.path(data.name)
-            is_there = self.cache.has(path, fingerprint)
-            records = self.cache.records(
+            self._records[data.name] = self.cache.records(
                 data.name,
-                fingerprint,
+                self.fingerprint(data),
                 lambda path: self.write_records(
                     path, data, self.examples(data)
                 ),
@@ -297,14 +287,6 @@ class FineTuningJob(abc.ABC):
                     data == self.train or name not in self.training_features
                 ),
             )
-            if is_there:  # else `convert` says more
-                logs.say(
-                    "%s: %s records are there already, %s",
-                    data.title,
-                    f"{records.num_records:,}",
-                    path,
-                )
-            self._records[data.name] = records
         return self._records[data.name]
 
     def write_records(
@@ -326,11 +308,13 @@ class FineTuningJob(abc.ABC):
 
     def text_fingerprint(self) -> dict[str, Any]:
         """Return the fingerprint of vocabulary, casing and length."""
-        values = rows.text_fingerprint(self.tokenizer, self.source.row_length)
         how = self.source.long_texts.how
-        if how in (HEAD_TAIL, TAIL):
-            values["long_texts"] = how
-        return values
+        return {
+            "vocabulary": self.tokenizer.vocabulary.sha256,
+            **self.tokenizer.settings.to_dict(),
+            "max_seq_length": self.source.row_length,
+            **({"long_texts": how} if how in (HEAD_TAIL, TAIL) else {}),
+        }
 
     def data_fingerprint(self) -> dict[str, Any]:
         """Return everything the training records depend on."""
@@ -387,8 +371,7 @@ class FineTuningJob(abc.ABC):
         results: dict[str, float] = {}
         signs, kept = [], []
         for data in self.dev:  # MNLI has two: matched and mismatched
-            size = self.settings.eval_batch_size
-            outputs = self.outputs(loaded, data, size)
+            outputs = self.outputs(loaded, data, self.settings.eval_batch_size)
             self.tune(data, outputs, loaded.prefix)
             scored = self.score(data, outputs)
             what = f"{data.title}: " if len(self.dev) > 1 else ""

@@ -76,29 +76,25 @@ def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
     if is_onnx:
         settings = openvino_files.settings_of(path)
     else:
-        settings = _of_saved_model(path)
+        place = os.path.join(path, saved_model.DESCRIPTION)
+        if not file_system.exists(place):
+            raise UserError(
+                f"--model={path} is a SavedModel without "
+                f"{saved_model.DESCRIPTION}: export it again with "
+                "export_saved_model.py or --do_export, or give the checkpoint "
+                "it was made from"
+            )
+        keys = text_files.read_json_object(place)
+        names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
+        if len(names) != 1:
+            raise UserError(f"{path}/assets holds no vocabulary: export again")
+        settings = registry.described(keys, place, path, Vocabulary(names[0]))
     if task and task != settings.task:
         raise UserError(
             f"--task={task}, but {path} was exported with --task="
             f"{settings.task}: export it with --task={task}"
         )
     return registry.with_options(settings, given)
-
-
-def _of_saved_model(path: str) -> TaskSettings:
-    """Return the settings of a SavedModel, by the files in it."""
-    place = os.path.join(path, saved_model.DESCRIPTION)
-    if not file_system.exists(place):
-        raise UserError(
-            f"--model={path} is a SavedModel without {saved_model.DESCRIPTION}"
-            ": export it again with export_saved_model.py or --do_export, or "
-            "give the checkpoint it was made from"
-        )
-    found = text_files.read_json_object(place)
-    names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
-    if len(names) != 1:
-        raise UserError(f"{path}/assets holds no vocabulary: export again")
-    return registry.described(found, place, path, Vocabulary(names[0]))
 
 
 def describe(

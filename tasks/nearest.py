@@ -114,7 +114,11 @@ def candidates(
             values, rounding = _coarse_scores(own, block, similarity)
             check_finite(values)
             margin = np.maximum(margin, rounding)
-            largest = _largest_of_groups(values, count)
+            # The count-th largest of the largest of groups is at most that of
+            # the row, and is found sooner. The last may be in no group.
+            width = max(1, len(block) // (_GROUPS * count))
+            groups = values[:, : len(block) // width * width]
+            largest = groups.reshape(len(own), width, -1).max(axis=1)
             floor = np.maximum(floor, _last_of(largest, count)[:, None])
             found = np.flatnonzero(values >= floor - margin)
             query, row = np.divmod(found, len(block))
@@ -161,17 +165,6 @@ def _products(queries: np.ndarray, vectors: np.ndarray) -> np.ndarray:
     # A stack of products of one row: numpy computes each as a dot product,
     # which reads vectors twice as fast as the product with a whole matrix.
     return (queries[:, None, None] @ vectors[:, :, None])[:, :, 0, 0]
-
-
-def _largest_of_groups(values: np.ndarray, count: int) -> np.ndarray:
-    """Return the largest number [Q, m] of each of m groups of a row [Q, n].
-
-    The count-th largest of these is at most that of the row, and is found
-    sooner. The last numbers of a row may be in no group.
-    """
-    size = max(1, values.shape[1] // (_GROUPS * count))
-    end = values.shape[1] // size * size
-    return values[:, :end].reshape(len(values), size, -1).max(axis=1)
 
 
 def _last_of(values: np.ndarray, count: int) -> np.ndarray:

@@ -53,9 +53,10 @@ def plain_tokenizer(
         unknown_token="[UNK]",
         max_bytes_per_word=longest_word,
     )
-    pattern = _pattern(
-        plain_characters(tensorflow_text, settings.of_characters())
-    )
+    codes = plain_characters(tensorflow_text, settings.of_characters())
+    runs = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
+    ranges = (f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
+    pattern = f"[{''.join(ranges)}]*"  # of texts of these characters alone
 
     # Not inlined: the operations of a branch that is not taken would cost a
     # text of one sentence more than those that are.
@@ -137,13 +138,5 @@ def plain_characters(
         for our, their in zip(ours, theirs.split(b" zz "), strict=True)
     ]
     # Marks that are kept are sorted, which depends on their neighbors.
-    _, _, kept = character_tables.combining_marks()
+    *_, kept = character_tables.combining_marks()
     return np.setdiff1d(codes[is_plain], kept)
-
-
-def _pattern(codes: np.ndarray) -> str:
-    """Return the regular expression of texts of these characters alone."""
-    breaks = np.flatnonzero(np.diff(codes) > 1) + 1
-    runs = np.split(codes, breaks)
-    ranges = (f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
-    return f"[{''.join(ranges)}]*"

@@ -61,10 +61,7 @@ def predict(
 
 
 def run_units(
-    task: Task,
-    run: Model,
-    units: Sequence[Unit],
-    batch_size: int,
+    task: Task, run: Model, units: Sequence[Unit], batch_size: int
 ) -> list[Outputs]:
     """Return the model's outputs for each unit of rows."""
     found: list[Outputs] = [{}] * len(units)

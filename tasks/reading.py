@@ -140,16 +140,14 @@ class Problem(NamedTuple):
 
     def line(self) -> str:
         """Return the line of errors.jsonl."""
-        text = self.text
-        if len(text) > _SHOWN:
-            text = text[:_SHOWN] + "..."
-        found = {
+        is_cut = len(self.text) > _SHOWN
+        fields = {
             "file": self.place.path,
             self.place.kind: self.place.number,
             "reason": self.reason,
-            "text": text,
+            "text": self.text[:_SHOWN] + "..." * is_cut,
         }
-        return json.dumps(found, ensure_ascii=False)
+        return json.dumps(fields, ensure_ascii=False)
 
 
 @dataclasses.dataclass
@@ -172,19 +170,14 @@ def read_windows(
     file: InputFile, parse: Parse, whole: bool = True
 ) -> Iterator[Window]:
     """Yield the windows of a file; `whole` is for tables, see tables.rows."""
-    try:
+    with file_system.reading(file.path) as stream:
         if file.kind == "tfrecord":
-            yield from _windows(_records(file.path), file.kind, parse)
-            return
-        if file.kind == "table":
-            rows = _table_rows(file.path, whole)
-            yield from _windows(rows, file.kind, parse)
-            return
-        with file_system.open_for_reading(file.path) as raw:
-            lines = _lines(raw, file.path, file.is_gzip)
-            yield from _windows(lines, file.kind, parse)
-    except file_system.file_errors() as error:
-        raise file_system.read_error(file.path, error) from error
+            raw = _records(file.path)
+        elif file.kind == "table":
+            raw = _table_rows(file.path, whole)
+        else:
+            raw = _lines(stream, file.path, file.is_gzip)
+        yield from _windows(raw, file.kind, parse)
 
 
 def read_stream(
@@ -215,32 +208,29 @@ def read_stream(
 
 def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
     """Yield the windows of lines or records."""
-    window, size = Window(kind), 0
+    window, size, is_text = Window(kind), 0, kind != "tfrecord"
     for one in raw:
-        if not one:
-            yield window
-            window, size = Window(kind), 0
-            continue
-        place, data, num_bytes = one
+        # Of nothing more that has arrived: an empty line, which is no input.
+        place, data, num_bytes = one or (None, b"", 0)
         window.num_bytes += num_bytes
         if isinstance(data, Problem):
             window.problems.append(data)
-        elif kind == "tfrecord" or data.strip():
+        elif data.strip() or not is_text:
             size += len(data)
             try:
-                if kind != "tfrecord" and len(data) > LONGEST_LINE:
+                if is_text and len(data) > LONGEST_LINE:
                     raise UserError(
                         f"a line of more than {LONGEST_LINE >> 20} MB"
                     )
                 window.inputs.append(parse(place, data, kind))
             except UserError as error:
-                text = data if kind != "tfrecord" else b""
+                text = data if is_text else b""
                 shown = text.decode("utf-8", "backslashreplace")
                 window.problems.append(Problem(place, str(error), shown))
-        else:
+        elif one:
             window.num_blank += 1
         count = len(window.inputs) + len(window.problems)
-        if count >= WINDOW_INPUTS or size >= WINDOW_BYTES:
+        if not one or count >= WINDOW_INPUTS or size >= WINDOW_BYTES:
             yield window
             window, size = Window(kind), 0
     if window.inputs or window.problems or window.num_blank:

@@ -223,17 +223,6 @@ class Units:
         return {name: value.reshape(shape) for name, value in features.items()}
 
 
-def text_fingerprint(
-    tokenizer: tokenization.FullTokenizer, max_seq_length: int
-) -> dict[str, Any]:
-    """Return what rows depend on besides texts: vocabulary, casing, length."""
-    return {
-        "vocabulary": tokenizer.vocabulary.sha256,
-        **tokenizer.settings.to_dict(),
-        "max_seq_length": max_seq_length,
-    }
-
-
 def counts_of(names: Iterable[str]) -> str:
     """Return how often the most frequent names are there, for a message.
 

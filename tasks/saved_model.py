@@ -12,7 +12,7 @@ import glob
 import hashlib
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from base import file_system, logs, progress, text_files
@@ -48,7 +48,19 @@ def write(graph: TaskGraph, directory: str) -> None:
             signatures = graph.signatures()
         variables = graph.model.variables
         graph.weights = [kept.get(v.path, v.value) for v in variables]
-        graph.__call__ = graph.serve = _call_of(signatures["serving_default"])
+        signature = signatures["serving_default"]
+        specs = signature.structured_input_signature[1]
+        first, *others = specs
+
+        def call(texts):
+            return signature(**(texts if others else {first: texts}))
+
+        # Programs call it with one argument: strings, or a dict of them where
+        # the signature has several inputs. tf.saved_model.load and
+        # hub.KerasLayer call the model; TFSMLayer, `serve`.
+        graph.__call__ = graph.serve = tf.function(
+            call, [specs if others else specs[first]], autograph=False
+        )
         tf.saved_model.save(graph, temporary, signatures)
         for name in (VOCABULARY, DESCRIPTION):
             folder = os.path.dirname(os.path.join(temporary, name))
@@ -66,23 +78,6 @@ def write(graph: TaskGraph, directory: str) -> None:
             ", ".join(sorted(function.structured_input_signature[1])),
             ", ".join(sorted(function.structured_outputs)),
         )
-
-
-def _call_of(signature: Callable) -> Callable:
-    """Return a signature as a function of one argument, as programs call it.
-
-    It takes strings, or a dict of them where the signature has several inputs.
-    tf.saved_model.load and hub.KerasLayer call the model; TFSMLayer, `serve`.
-    """
-    specs = signature.structured_input_signature[1]
-    is_one = len(specs) == 1
-    first, *_ = specs
-
-    def call(texts):
-        return signature(**({first: texts} if is_one else texts))
-
-    own = [specs[first] if is_one else specs]
-    return tf.function(call, input_signature=own, autograph=False)
 
 
 @contextlib.contextmanager
@@ -137,23 +132,13 @@ def check_written(graph: TaskGraph, directory: str, prefix: str) -> None:
             what = f"the SavedModel of other weights than {prefix}"
         raise UserError(
             f"--export_dir={directory} holds {what}: give the same command "
-            f"with a new one{_suggestion(directory)}, or remove it"
+            "with a new one, or remove it"
         )
     logs.say(
         "%s exists already and holds the weights of %s: not written again",
         directory,
         prefix,
     )
-
-
-def _suggestion(directory: str) -> str:
-    """Return a directory with the next number, for a message."""
-    parent, name = os.path.split(directory)
-    if not name.isdecimal():
-        return ""
-    names = [n.rstrip("/") for n in tf.io.gfile.listdir(parent or ".")]
-    highest = max(int(n) for n in names if n.isdecimal())
-    return f", such as --export_dir={os.path.join(parent, str(highest + 1))}"
 
 
 def check_new(directory: str) -> None:

@@ -387,25 +387,6 @@ class Task(abc.ABC):
             features = tfrecord.decode_example(data)
         except ValueError as error:
             raise UserError(f"not a tf.train.Example ({error})") from error
-        row = self._row_of_record(features)
-        texts = {"row": row, "label_ids": features.get("label_ids")}
-        if isinstance(texts["label_ids"], list):
-            raise UserError("label_ids holds bytes, wanted numbers")
-        for name in (self.settings.id_column, "id", "unique_ids"):
-            values = features.get(name, ()) if name else ()
-            if len(values) == 1:
-                key = values[0]
-                if isinstance(key, bytes):
-                    key = key.decode("utf-8", "replace")
-                elif np.isfinite(key) and int(key) == key:
-                    key = int(key)
-                else:
-                    raise UserError(f"{name} is {key}, wanted a whole number")
-                return Input(key, place, texts)
-        return Input(str(place), place, texts)
-
-    def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
-        """Return a record's ids without padding."""
         arrays = []
         for name in rows.INPUT_NAMES:
             if name not in features:
@@ -444,9 +425,22 @@ class Task(abc.ABC):
                 f"{size} tokens, more than the {self.checkpoint.row_length} "
                 "that are read (--max_seq_length, --long_texts)"
             )
-        return Row(
-            ids[:size].astype(np.int32), segments[:size].astype(np.int32)
-        )
+        row = Row(*(x[:size].astype(np.int32) for x in (ids, segments)))
+        texts = {"row": row, "label_ids": features.get("label_ids")}
+        if isinstance(texts["label_ids"], list):
+            raise UserError("label_ids holds bytes, wanted numbers")
+        for name in (self.settings.id_column, "id", "unique_ids"):
+            values = features.get(name, ())
+            if len(values) == 1:
+                key = values[0]
+                if isinstance(key, bytes):
+                    key = key.decode("utf-8", "replace")
+                elif np.isfinite(key) and int(key) == key:
+                    key = int(key)
+                else:
+                    raise UserError(f"{name} is {key}, wanted a whole number")
+                return Input(key, place, texts)
+        return Input(str(place), place, texts)
 
 
 def is_record(item: Input) -> bool:

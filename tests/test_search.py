@@ -499,6 +499,29 @@ def test_prompts_that_the_model_lacks(
     assert not (tmp_path / "index").exists()
 
 
+@pytest.mark.parametrize("script", ["search", "run_embeddings"])
+def test_pooling_that_leaves_prompts_out(
+    corpus, embeddings_model, tmp_path, script
+):
+    """A prompt of a flag is refused; a pooling of a flag reads it."""
+    pooling = {"kind": "Pooling", "poolings": ["mean"], "excludes_prompt": True}
+    model = embeddings_model(modules=[pooling])
+    flags = {"init_checkpoint": model}
+    if script == "search":
+        flags |= {"input_file": corpus, "index": tmp_path / "index"}
+    else:
+        flags |= {"output_dir": tmp_path / "index", "do_predict": True}
+        flags["test_file"] = corpus
+    run = scripts.load(script)
+    line = scripts.error_of(run, **flags, query_prompt="bad ")
+    assert f"{model}" in line and "leaves the tokens of prompts out" in line
+    assert line.endswith("or leave the prompt out")
+    assert not (tmp_path / "index").exists()
+    if script == "run_embeddings":
+        own = {"query_prompt": "bad ", "pooling": "mean"}
+        assert scripts.run(run, **flags, **own) == 0
+
+
 def test_the_default_prompt_stands_before_other_texts(
     ask, corpus, embeddings_model, tmp_path
 ):

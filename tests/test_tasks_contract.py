@@ -27,6 +27,8 @@ from interruptions import interrupted_at
 from marks import nightly
 from task_cases import CASES, Predictions, TaskCase, likely
 
+import modeling
+from checkpoints.checkpoint import open_checkpoint
 from extras import attributions
 from tasks.job import FineTuningJob
 from tasks.ner.job import NerJob
@@ -329,8 +331,13 @@ def test_onnx(made_of, case, tmp_path):
     made, path = made_of(case), tmp_path / "m.onnx"
     flags = {"init_checkpoint": made.model, "export_dir": path}
     flags |= {"format": "onnx"} | case.options
-    is_read_in_windows = made.flags.get("long_texts") == "windows"
-    if is_read_in_windows or made.flags.get("bilstm_layers"):
+    config = open_checkpoint(str(made.model)).config
+    lacking = (
+        made.flags.get("long_texts") == "windows",
+        made.flags.get("bilstm_layers"),
+        config.attention_direction != modeling.BIDIRECTIONAL,
+    )
+    if any(lacking):
         line = scripts.error_of(exports.export_saved_model, **flags)
         assert "an ONNX file lacks" in line
         return

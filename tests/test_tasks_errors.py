@@ -73,7 +73,10 @@ OWN = {
     "run_classifier": [
         ({"task_name": None}, "--task_name"),
         ({"task_name": "snli"}, "cola"),
-        ({"task_name": "MRCP"}, "--task_name=MRCP: unknown (did you mean mrpc"),
+        (
+            {"task_name": "MRCP"},
+            "--task_name: unknown 'mrcp'; choose from cola",
+        ),
         ({"data_dir": "/nowhere"}, "--data_dir=/nowhere"),
         ({"text_a_column": "text"}, "'text'"),
         ({"label_column": "class"}, "'class'"),
@@ -84,7 +87,7 @@ OWN = {
             "--train_file needs --task_name=tsv",
         ),
         ({"regression": True}, "is not a number"),
-        ({"class_weights": "/nowhere"}, 'balanced, or a JSON file {"label":'),
+        ({"class_weights": "/nowhere"}, "--class_weights"),
         ({"multi_label": True, "label_smoothing": 0.1}, "--multi_label"),
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
         ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),

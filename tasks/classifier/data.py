@@ -7,9 +7,9 @@ reads their rows.
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from base import file_system, logs, tables, text_files
+from base import logs, tables
 from base.errors import UserError, counted
 
 import numpy as np
@@ -52,7 +52,7 @@ def own_files(
     is_regression: bool = False,
     labels: tuple[str, ...] | None = None,
     multi_label: bool = False,
-    given: Mapping[str, str | None] | None = None,
+    given: Mapping[str, str | None] = {},
 ) -> TaskFiles:
     """Return the task that a user's own train, dev and test files make.
 
@@ -66,10 +66,10 @@ def own_files(
     """
     parts = {}
     for part in ("train", "dev", "test"):
-        names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
         own = columns._replace(label=None) if part == "test" else columns
-        file = given.get(part) if given else None
+        file = given.get(part)
         if not file and data_dir:
+            names = [f"{part}.{ending}" for ending in ("tsv", "csv", "jsonl")]
             file = tables.find_one_file(data_dir, names)
         if file:
             parts[part] = DataFile(os.path.join(data_dir, file), own)
@@ -78,19 +78,17 @@ def own_files(
             f"--data_dir={data_dir} holds no train, dev or test file "
             "(.tsv, .csv or .jsonl)"
         )
+    metrics = ("accuracy", "macro_f1")
+    if is_regression:
+        metrics = ("pearson", "spearman")
     if multi_label:
         metrics = ("micro_f1", "macro_f1", "mean_average_precision")
-    elif is_regression:
-        metrics = ("pearson", "spearman")
-    else:
-        metrics = ("accuracy", "macro_f1")
+    labels = None if is_regression else labels or ()
     files = task_files.of_parts(
-        labels or (), parts, metrics, multi_label=multi_label, is_own=True
+        labels, parts, metrics, multi_label=multi_label, is_own=True
     )
-    if is_regression:
-        return files._replace(labels=None)
-    if not labels:
-        files = files._replace(labels=_read_labels(files))
+    if labels == ():
+        return files._replace(labels=_read_labels(files))
     return files
 
 
@@ -113,7 +111,8 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
     # Is there a label that says that there is none? "+" and "-" are two, and
     # -1, 0 and 1 three classes, but 0, 1, 2, ... are all classes without -1.
     missing = None if "+" in labels else _UNDECIDED
-    if len(labels) > 3 and all(map(_is_finite, labels)):
+    are_numbers = all(map(_is_finite, labels))
+    if are_numbers and len(labels) > 3:
         if {*map(float, labels)} == {*range(-1, len(labels) - 1)}:
             missing = min(labels, key=float)
     if none := [x.guid for x in examples if x.label == missing in labels]:
@@ -141,37 +140,8 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
         logging.warning("%s, some of which differ in case alone", found)
     # Sorted, so that a class id does not depend on the order of the lines; by
     # value if all labels are numbers, since as text "10" comes before "9".
-    if all(map(_is_finite, labels)):
-        return tuple(sorted(labels, key=lambda label: (float(label), label)))
-    return tuple(sorted(labels))
-
-
-def read_class_weights(path: str, labels: Sequence[str]) -> list[float]:
-    """Return the weights of the labels, in their order, from a JSON file.
-
-    Raises:
-        UserError: the file does not have a positive number for each label.
-    """
-    if not file_system.exists(path):
-        raise UserError(
-            f"--class_weights={path}: no such file, wanted balanced, or a JSON "
-            'file {"label": weight, ...}'
-        )
-    found = text_files.read_json_object(path)
-    if sorted(found) != sorted(labels):
-        raise UserError(
-            f"--class_weights={path} has weights of "
-            f"{', '.join(found) or 'no class'}, wanted a JSON object with a "
-            f"number for each of {', '.join(labels)}"
-        )
-    for label, weight in found.items():
-        is_number = isinstance(weight, (int, float)) and weight is not True
-        if not is_number or not 0 < weight < 1e6:
-            raise UserError(
-                f"--class_weights={path}: the weight of {label!r} is {weight}, "
-                "wanted a number above 0 and below a million"
-            )
-    return [float(found[label]) for label in labels]
+    ordered = sorted(labels)
+    return tuple(sorted(ordered, key=float) if are_numbers else ordered)
 
 
 def _is_finite(text: str, dtype: type = np.float64) -> bool:
@@ -212,6 +182,8 @@ def read_examples(
         needed.append("text_b")
     if "label" in columns and not files.multi_label:
         needed.append("label")
+    # A label of JSON may be a number: 1 is the class "1".
+    label_kinds = (str, int, float, bool, *[list] * files.multi_label)
     is_answered = files.is_own and "label" not in columns
     empty: dict[str, list[str]] = {}  # part of an example: lines without it
     found = tables.rows(
@@ -227,10 +199,14 @@ def read_examples(
         language = row.get("language") if files.language else None
         if not row or language not in (None, files.language):
             continue
-        values = {
-            part: _value(row, column, part, at, files.multi_label)
-            for part, column in columns.items()
-        }
+        values: dict[str, str] = {}
+        for part, column in columns.items():
+            kinds = label_kinds if part == "label" else str
+            hint = f" ({_FLAGS[part]})" if part in _FLAGS else ""
+            value = tables.require(row, column, kinds, at, hint)
+            if isinstance(value, list):
+                value = json.dumps(value, ensure_ascii=False)
+            values[part] = str(value)
         lacking = next((n for n in needed if not values[n].strip()), None)
         if lacking in ("text_a", "text_b") and file.skips_damaged:
             damaged.append(f"{at}: column {columns[lacking]!r} is empty")
@@ -309,17 +285,3 @@ def _check_label(
                 f"{at}: unknown label {name!r}; known are "
                 f"{', '.join(files.labels)}"
             )
-
-
-def _value(
-    row: tables.Row, column: int | str, part: str, at: str, multi_label: bool
-) -> str:
-    """Return a text, a label or an id of a row."""
-    hint = f" ({_FLAGS[part]})" if part in _FLAGS else ""
-    if part != "label":
-        return tables.require(row, column, str, at, hint)
-    if multi_label and isinstance(row[column], list):
-        return json.dumps(row[column], ensure_ascii=False)
-    # A label of JSON may be a number: 1 is the class "1".
-    kinds = (str, int, float, bool)
-    return str(tables.require(row, column, kinds, at, hint))

@@ -21,18 +21,11 @@ from tasks.classifier import model as classifier_model
 from tasks.classifier import scores as classifier_scores
 from tasks.classifier import task_files
 from tasks.classifier.flags import Options
-from tasks.classifier.task import (
-    THRESHOLD,
-    MultiLabel,
-    joined,
-    thresholds_of,
-)
+from tasks.classifier.task import THRESHOLD, MultiLabel, joined, thresholds_of
 from tasks.classifier.task_files import Example
 from tasks.job import DataSet, FineTuningJob, Learned, LoadedModel, Scored
 from tasks.settings import RunSettings
 from tasks.task import Outputs
-
-BALANCED = "balanced"  # class_weights
 
 HELD_OUT = "heldout.csv"  # the rows that a fraction of the training set is
 
@@ -58,9 +51,8 @@ class ClassifierJob(FineTuningJob):
         files: task_files.TaskFiles,
         options: Options,
     ):
-        names = files.names
         source = source.changed(
-            id2label=None if names is None else id2label_of(names),
+            id2label=files.names and id2label_of(files.names),
             sentence_pairs=files.takes_pairs,
             output_activation=files.output_activation,
         )
@@ -74,12 +66,6 @@ class ClassifierJob(FineTuningJob):
                     f"--{name}={value} is for classes, and this task has "
                     "numbers: leave it out"
                 )
-        # If balanced, the training data decide, once they are read.
-        self.class_weights: Sequence[float] | str | None = options.class_weights
-        if self.class_weights and self.class_weights != BALANCED:
-            self.class_weights = classifier_data.read_class_weights(
-                options.class_weights, files.labels
-            )
         long_texts.check_single(source.long_texts, files.takes_pairs)
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
@@ -106,9 +92,9 @@ class ClassifierJob(FineTuningJob):
         kind = "float32" if self.is_regression else "int64"
         schema = rows.labeled_schema(source.row_length, kind)
         if files.multi_label:
-            count = len(files.labels)
-            label = tfrecord.Feature(kind, count, per_token=False)
-            schema["label_ids"] = label
+            schema["label_ids"] = tfrecord.Feature(
+                kind, len(files.labels), per_token=False
+            )
         self.open_data(schema, train, dev, test)
 
     def deciding_metric(self) -> str:
@@ -159,24 +145,18 @@ class ClassifierJob(FineTuningJob):
                 )
             sizes.append((len(row.input_ids), row.left_out))
             yield rows.labeled(row, label_id)
+        labels = [x.label for x in examples if x.label is not None]
+        if self.files.multi_label:
+            several = map(task_files.split_labels, labels)
+            labels = itertools.chain.from_iterable(several)
         logs.say(
             "%s: %s %s%s; %s",
             data.title,
             f"{len(examples):,}",
             "pairs of texts" if self.files.takes_pairs else "texts",
-            self._labels_of(examples),
+            "" if self.is_regression else rows.counts_of(labels),
             long_texts.what_is_read(self.source, sizes),
         )
-
-    def _labels_of(self, examples: Sequence[Example]) -> str:
-        """Return the counts of labels in words; "" of texts without labels."""
-        if self.is_regression:
-            return ""
-        labels = [x.label for x in examples if x.label is not None]
-        if self.files.multi_label:
-            found = map(task_files.split_labels, labels)
-            labels = itertools.chain.from_iterable(found)
-        return rows.counts_of(labels)
 
     def begin(
         self, loaded: LoadedModel, data: in_memory.ShortRecords
@@ -196,7 +176,7 @@ class ClassifierJob(FineTuningJob):
                 self.path(HELD_OUT),
             )
             self.write_table(HELD_OUT, held_out, dev.source.path)
-        return super().begin(loaded, data)
+        return data
 
     def learned(self) -> Learned:
         """Return the training records, and the objective that they decide."""
@@ -213,23 +193,18 @@ class ClassifierJob(FineTuningJob):
                 "learn it",
                 ", ".join(labels[n] for n in np.flatnonzero(counts == 0)),
             )
-        weights = self.class_weights or [1.0] * len(labels)
-        if weights == BALANCED:
-            weights = (
-                positive_weights(counts, len(ids))
-                if self.files.multi_label
-                else balanced_weights(counts)
-            )
+        weights = np.ones(len(labels))
+        if self.flags.class_weights:
+            what, weights = "classes", balanced_weights(counts)
+            if self.files.multi_label:
+                what, weights = "positives", positive_weights(counts, len(ids))
             pairs = zip(labels, weights, strict=True)
-            logging.info(
-                "Weights of the %s: %s",
-                "positives" if self.files.multi_label else "classes",
-                ", ".join(f"{label} {weight:.4g}" for label, weight in pairs),
-            )
+            shown = (f"{label} {weight:.4g}" for label, weight in pairs)
+            logging.info("Weights of the %s: %s", what, ", ".join(shown))
         smoothing = self.flags.label_smoothing
-        if self.files.multi_label and set(weights) != {1.0}:
+        if self.files.multi_label and (weights != 1).any():
             objective = classifier_model.positives_objective(weights)
-        elif smoothing or len(set(weights)) > 1:
+        elif smoothing or (weights != weights[0]).any():
             objective = classifier_model.label_objective(smoothing, weights)
         else:
             return learned
@@ -237,12 +212,9 @@ class ClassifierJob(FineTuningJob):
 
     def adjustable(self) -> dict[str, Any]:
         """Return the settings of the loss."""
-        weights = self.class_weights
-        if weights != BALANCED and {*(weights or ())} <= {1.0}:
-            weights = None
         return {
             "label_smoothing": self.flags.label_smoothing or None,
-            "class_weights": weights,
+            "class_weights": self.flags.class_weights,
         }
 
     # --- Scores and predictions ----------------------------------------------
@@ -293,10 +265,13 @@ class ClassifierJob(FineTuningJob):
             [example.guid for example in self.examples(data)],
             self.submitted(found),
         )
-        task, table = self.task, []
+        task, columns, table = self.task, data.source.columns, []
         for place, example in enumerate(self.examples(data)):
             own = {name: values[place] for name, values in outputs.items()}
-            texts, answer = _texts(data, example), task.prediction([], own)
+            answer = task.prediction([], own)
+            texts = {str(columns.text_a): example.text_a}
+            if example.text_b is not None:
+                texts[str(columns.text_b)] = example.text_b
             if self.files.is_own and not all(map(str.strip, texts.values())):
                 answer = dict.fromkeys(task.predicted)
                 lines[place] = "\t" * lines[place].count("\t")
@@ -353,13 +328,6 @@ def _data_sets(
 def _results_name(data: DataSet, ending: str = "tsv") -> str:
     """Return "test_results.tsv" for the test set "predict"."""
     return f"{data.name.replace('predict', 'test_results')}.{ending}"
-
-
-def _texts(data: DataSet, example: Example) -> dict[str, str]:
-    """Return the texts of an example by their columns."""
-    columns = data.source.columns
-    named = [(columns.text_a, example.text_a), (columns.text_b, example.text_b)]
-    return {str(column): text for column, text in named if text is not None}
 
 
 # --- Any number of labels -----------------------------------------------------

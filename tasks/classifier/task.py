@@ -40,28 +40,25 @@ class Classification(RowTask):
 
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return label, score and probabilities; or value."""
-        labels = self.labels
-        if labels is None:
+        if self.labels is None:
             return {"value": number(outputs["value"])}
-        shares = outputs["probabilities"]
-        best = int(shares.argmax())
-        return {
-            "label": labels[best],
-            "score": number(shares[best]),
-            "probabilities": {
-                name: number(share)
-                for name, share in zip(labels, shares.tolist(), strict=True)
-            },
-        }
+        named = self.named(outputs["probabilities"])
+        label = self.labels[int(outputs["probabilities"].argmax())]
+        return {"label": label, "score": named[label], "probabilities": named}
+
+    def named(self, shares: np.ndarray) -> dict[str, float]:
+        """Return {label: its probability} of probabilities [K]."""
+        shown = map(number, shares.tolist())
+        return dict(zip(self.labels, shown, strict=True))
 
     def cells(self, prediction: Prediction) -> dict[str, Any]:
         """Return label and probability of the label; or value."""
         if "label" not in prediction:
             return prediction
         label, score = prediction["label"], prediction["score"]
-        shown = {"label": label, "probability": score}
-        told = ("label", "score", "probabilities")
-        return shown | {n: v for n, v in prediction.items() if n not in told}
+        told = self.predicted
+        others = {n: v for n, v in prediction.items() if n not in told}
+        return {"label": label, "probability": score} | others
 
     # --- Model ---------------------------------------------------------------
 
@@ -100,12 +97,8 @@ class MultiLabel(Classification):
     def prediction(self, unit: Unit, outputs: Outputs) -> Prediction:
         """Return the predicted labels, and the probabilities of all."""
         names, shares = np.array(self.labels), outputs["probabilities"]
-        return {
-            "labels": names[shares >= self.thresholds].tolist(),
-            "probabilities": dict(
-                zip(names.tolist(), map(number, shares.tolist()), strict=True)
-            ),
-        }
+        labels = names[shares >= self.thresholds].tolist()
+        return {"labels": labels, "probabilities": self.named(shares)}
 
     def cells(self, prediction: Prediction) -> dict[str, Any]:
         """Return also the labels as a file of examples has them."""

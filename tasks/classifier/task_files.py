@@ -4,13 +4,12 @@
 each the columns of the texts and of the label. data.py reads the files.
 """
 
-import difflib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system, text_files
-from base.errors import UserError
+from base.errors import UserError, check_choice
 
 import numpy as np
 from absl import logging
@@ -210,6 +209,7 @@ def _glue(
 
 
 _PAIR = Columns("sentence1", "sentence2", "label")
+_TEST_PAIR = _PAIR._replace(label=None, guid="index")
 
 TASKS: dict[str, TaskFiles] = {
     "cola": _glue(
@@ -269,18 +269,11 @@ TASKS: dict[str, TaskFiles] = {
         _NLI,
         None,
         {},
-        {
-            "AX": DataFile(
-                "diagnostic.tsv",
-                Columns("sentence1", "sentence2", guid="index"),
-            )
-        },
+        {"AX": DataFile("diagnostic.tsv", _TEST_PAIR)},
     ),
 }
 
 TASK_NAMES = (*TASKS, "xnli", "tsv")  # tsv: see data.own_files
-
-_ALIASES = {"sst2": "sst-2", "stsb": "sts-b", "sst": "sst-2", "sts": "sts-b"}
 
 
 def find(name: str, xnli_language: str = "en") -> TaskFiles:
@@ -292,8 +285,8 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
     Raises:
         UserError: the name is unknown; the error lists the known names.
     """
-    given, name = name, name.lower()
-    name = _ALIASES.get(name, name)
+    name = name.lower()
+    check_choice("--task_name: unknown", name, TASK_NAMES)
     if name == "xnli":
         columns = Columns("sentence1", "sentence2", "gold_label")
         train = f"multinli/multinli.train.{xnli_language}.tsv"
@@ -303,13 +296,6 @@ def find(name: str, xnli_language: str = "en") -> TaskFiles:
             {"dev": DataFile("xnli.dev.tsv", columns, True)},
             {f"XNLI-{xnli_language}": DataFile("xnli.test.tsv", columns)},
             language=xnli_language,
-        )
-    if name not in TASKS:
-        near = difflib.get_close_matches(name, TASK_NAMES, 1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
-        raise UserError(
-            f"--task_name={given}: unknown{hint}; choose from "
-            f"{', '.join(TASK_NAMES)}"
         )
     return TASKS[name]
 

@@ -14,7 +14,7 @@ import dataclasses
 import itertools
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from base import file_system, logs, tables, text_files
@@ -236,16 +236,13 @@ def _of_labels(
     for pair, label in zip(pairs, labels, strict=True):
         if label == columns.negative_label:
             negatives.setdefault(pair.texts[0], []).append(pair.texts[1])
-    found, used = [], dict.fromkeys(negatives, 0)
+    hard = {anchor: itertools.cycle(x) for anchor, x in negatives.items()}
+    found = []
     for pair, label in zip(pairs, labels, strict=True):
-        if label != columns.positive_label:
-            continue
-        texts, anchor = pair.texts, pair.texts[0]
-        if anchor in negatives:
-            others = negatives[anchor]
-            texts = (*texts, others[used[anchor] % len(others)])
-            used[anchor] += 1
-        found.append(Example(texts))
+        if label == columns.positive_label:
+            # The next one, if the anchor has any.
+            more = itertools.islice(hard.get(pair.texts[0], ()), 1)
+            found.append(Example((*pair.texts, *more)))
     if not found:
         raise UserError(
             f"{path}: no label in {columns.label_column!r} is "
@@ -256,7 +253,7 @@ def _of_labels(
         "%s: %d of %d pairs are positives (%s), %d with a negative (%s)",
         path,
         *(len(found), len(pairs), columns.positive_label),
-        *(sum(used.values()), columns.negative_label),
+        *(sum(len(x.texts) > 2 for x in found), columns.negative_label),
     )
     return found
 
@@ -268,8 +265,13 @@ def read_collection(folder: str, part: str) -> Collection:
     """Return the collection in a folder of BEIR's format.
 
     That is corpus.jsonl (`_id`, `title`, `text`), queries.jsonl (`_id`, `text`)
-    and qrels/PART.tsv (see `_qrels`). Title and text are one text. Queries
-    without a line in the qrels are left out.
+    and qrels/PART.tsv. Title and text are one text. Queries without a line in
+    the qrels are left out.
+
+    BEIR's qrels have a header and three columns, query, document and relevance,
+    separated by tabs; trec_eval's have no header and, after the query, a column
+    that nothing reads, separated by any white space. A header is a first line
+    whose last column is a word, such as `score`, in place of a number.
 
     Raises:
         UserError: a file is missing or damaged.
@@ -277,7 +279,20 @@ def read_collection(folder: str, part: str) -> Collection:
     *texts, path = files_of(folder, part)
     documents, queries = map(_texts_by_id, texts)
     judged: dict[str, dict[str, int]] = {}
-    for at, query, document, relevance in _qrels(path):
+    lines = text_files.read_text(path).split("\n")
+    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
+    for place, (number, line) in enumerate(numbered):
+        at = f"{path}, line {number}"
+        cells = line.split("\t" if "\t" in line else None)
+        cells = [*map(str.strip, cells)]
+        if not place and re.match(r"[^\W\d]", cells[-1]):
+            continue
+        if len(cells) not in (3, 4) or not re.fullmatch("-?[0-9]+", cells[-1]):
+            raise UserError(
+                f"{at}: wanted the ids of a query and a document, and how "
+                "relevant it is, a whole number"
+            )
+        query, document, relevance = cells[0], cells[-2], int(cells[-1])
         for name, texts, of in (
             (query, queries, "queries"),
             (document, documents, "corpus"),
@@ -303,30 +318,6 @@ def read_collection(folder: str, part: str) -> Collection:
         dict(sorted(documents.items(), reverse=True)),
         relevant,
     )
-
-
-def _qrels(path: str) -> Iterator[tuple[str, str, str, int]]:
-    """Yield ("file, line n", query, document, relevance) of each line.
-
-    BEIR's files have a header and the three columns, separated by tabs;
-    trec_eval's have no header and, after the query, a column that nothing
-    reads, separated by any white space. A header is a first line whose last
-    column is a word, such as `score`, in place of a number.
-    """
-    lines = text_files.read_text(path).split("\n")
-    numbered = [(n, line) for n, line in enumerate(lines, 1) if line.strip()]
-    for place, (number, line) in enumerate(numbered):
-        at = f"{path}, line {number}"
-        cells = line.split("\t" if "\t" in line else None)
-        cells = [*map(str.strip, cells)]
-        if not place and re.match(r"[^\W\d]", cells[-1]):
-            continue
-        if len(cells) not in (3, 4) or not re.fullmatch("-?[0-9]+", cells[-1]):
-            raise UserError(
-                f"{at}: wanted the ids of a query and a document, and how "
-                "relevant it is, a whole number"
-            )
-        yield at, cells[0], cells[-2], int(cells[-1])
 
 
 def _texts_by_id(path: str) -> dict[str, str]:

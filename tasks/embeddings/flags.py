@@ -20,9 +20,6 @@ class Learning:
     temperature: float = flag(0.05, low=1e-4)
     """Divide cosines by this in the softmax over the texts of a batch."""
 
-    symmetric: bool = flag(False)
-    """Train positives to find their anchors, too."""
-
     matryoshka_dims: tuple[int, ...] = flag(
         (),
         low=1,

@@ -24,13 +24,12 @@ from tasks.embeddings.task import (
     Embeddings,
     check_size,
     prompt_of,
-    vector_size,
     with_prompts,
 )
 from tasks.embeddings.task import Options as VectorOptions
 from tasks.job import DataSet, FineTuningJob, Learned, Scored
 from tasks.settings import RunSettings
-from tasks.task import number
+from tasks.task import TaskSettings, number
 
 EMBEDDINGS = "embeddings.jsonl"
 
@@ -57,16 +56,11 @@ class EmbeddingsJob(FineTuningJob):
     )
 
     def __init__(
-        self,
-        settings: RunSettings,
-        source: Checkpoint,
-        options: Options,
+        self, settings: RunSettings, source: Checkpoint, options: Options
     ):
-        source = with_prompts(source, options.prompts)
         own, normalize = source.trained_for, options.normalize
         if not options.pooling:
             source.check_vectors("give --pooling, for new ones of its encoder")
-        size = options.embedding_size
         modules = [*(own.modules or modules_of("mean"))]
         if options.pooling:
             modules[:1] = modules_of(options.pooling)
@@ -74,14 +68,13 @@ class EmbeddingsJob(FineTuningJob):
             if modules[-1] == NORMALIZE:
                 modules.pop()
             modules += [NORMALIZE] * normalize
-        source = source.changed(
-            modules=tuple(modules),
-            truncate_dim=None if size else own.truncate_dim,
-        )
-        super().__init__(settings, source)
-        self.flags = options
+        source = source.changed(modules=tuple(modules))
+        source = with_prompts(source, options.prompts)
+        size = VectorOptions(embedding_size=options.embedding_size)
+        made = Embeddings.completed(TaskSettings(source, self.task_name, size))
+        super().__init__(settings, made.checkpoint)
+        self.flags, self.vector_options = options, made.options
         self.is_taught = settings.do_train and bool(options.teacher_answers)
-        check_size(size, vector_size(source), "embedding_size")
         for dim in options.learning.matryoshka_dims:
             check_size(dim, self.task.width, "matryoshka_dims")
         dev = [
@@ -113,14 +106,12 @@ class EmbeddingsJob(FineTuningJob):
         elif has_scores(examples):
             kind = learning.SCORES
         own = options.learning
-        for name in ("temperature", "symmetric"):
-            is_given = getattr(own, name) != getattr(type(own), name)
-            if is_given and kind != learning.RANKING:
-                logging.warning(
-                    "--%s is ignored: it is for pairs without scores and "
-                    "without --teacher_answers",
-                    name,
-                )
+        is_given = own.temperature != type(own).temperature
+        if is_given and kind != learning.RANKING:
+            logging.warning(
+                "--temperature is ignored: it is for pairs without scores and "
+                "without --teacher_answers"
+            )
         self.learning = dataclasses.replace(own, kind=kind)
         self.objective = learning.objective(self.learning)
         # All examples have as many rows as the longest.
@@ -144,10 +135,7 @@ class EmbeddingsJob(FineTuningJob):
 
     def options(self) -> VectorOptions:
         """Return size and prompt of the vectors."""
-        return VectorOptions(
-            embedding_size=self.flags.embedding_size,
-            prompt=prompt_of(self.source.trained_for, None),
-        )
+        return self.vector_options
 
     # --- Data ----------------------------------------------------------------
 
@@ -217,8 +205,7 @@ class EmbeddingsJob(FineTuningJob):
                 for example in examples
                 for pair in itertools.zip_longest(roles, example.texts)
             ]
-        own = self.source.trained_for
-        uses = {use for use, _ in found}
+        own, uses = self.source.trained_for, (None, "query", "document")
         prompts = {use: prompt_of(own, use) for use in uses}
         return [(prompts[use], text) for use, text in found]
 
@@ -298,11 +285,10 @@ class EmbeddingsJob(FineTuningJob):
         ]
         is_text = self.records(data).features[learning.TEXT_IDS] > 0
         vectors = outputs["embedding"][is_text].tolist()
-        found = [
-            {"text": text, "embedding": list(map(number, vector))}
-            for text, vector in zip(texts, vectors, strict=True)
-        ]
-        lines = [json.dumps(line, ensure_ascii=False) for line in found]
+        lines = []
+        for text, vector in zip(texts, vectors, strict=True):
+            line = {"text": text, "embedding": list(map(number, vector))}
+            lines.append(json.dumps(line, ensure_ascii=False))
         self.write_lines(EMBEDDINGS, lines)
         return EMBEDDINGS
 

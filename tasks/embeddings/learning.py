@@ -102,7 +102,6 @@ def _ranking(
     no negative is masked: a text that equals the anchor, and one that equals
     its positive or the positive of an equal anchor, in the batch or `known`.
     """
-    size = shape_of(vectors)[0]
     vectors = unit_length(vectors)
     by_place = tf.transpose(vectors, [1, 0, 2])  # [G, B, D]
     ids = tf.transpose(batch[TEXT_IDS])  # [G, B]
@@ -121,15 +120,10 @@ def _ranking(
     masked |= tf.matmul(same_anchor, is_text) > 0
     pairs = tf.cast(ids[0], tf.int64)[:, None] * _MOST_TEXTS
     masked |= _is_among(pairs + tf.cast(others, tf.int64), known)
-    places = tf.range(size)
+    places = tf.range(shape_of(anchors)[0])
     own = equal(places, tf.range(tf.shape(others)[0]))
     scores = tf.where(masked & ~own, -1e9, scores)
     losses = tf.nn.sparse_softmax_cross_entropy_with_logits(places, scores)
-    if learning.symmetric:
-        back = tf.nn.sparse_softmax_cross_entropy_with_logits(
-            places, tf.transpose(scores[:, :size])
-        )
-        losses = (losses + back) / 2
     correct = tf.linalg.diag_part(scores) >= tf.reduce_max(scores, axis=1)
     return tf.reduce_sum(losses), tf.reduce_sum(tf.cast(correct, tf.float32))
 

@@ -1,5 +1,6 @@
 """Scores of a retrieval by sentence vectors."""
 
+import collections
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -22,31 +23,20 @@ def retrieval(
         ranked: ids of the documents found for each query, the nearest first.
         relevant: {id: relevance above 0} of each query.
     """
-    rows = [
-        _query_scores(found, wanted)
-        for found, wanted in zip(ranked, relevant, strict=True)
-    ]
-    return {
-        name: float(np.mean([row[name] for row in rows])) for name in rows[0]
-    }
-
-
-def _query_scores(
-    found: Sequence[str], wanted: Mapping[str, int]
-) -> dict[str, float]:
-    gains = np.array([wanted.get(name, 0) for name in found[:DEPTH]], float)
-    hits = gains > 0
-    ranks, count = np.flatnonzero(hits) + 1.0, max(len(wanted), 1)
-    scores = {
-        f"recall_at_{k}": float(hits[:k].sum()) / count for k in (1, 10, 100)
-    }
-    ideal = np.sort(list(wanted.values()))[::-1][:10]
-    precisions = np.arange(1, len(ranks) + 1) / ranks
-    return scores | {
-        "mrr_at_10": float(1 / ranks[0]) if (ranks <= 10).any() else 0.0,
-        "ndcg_at_10": _discounted(gains[:10]) / (_discounted(ideal) or 1.0),
-        "map_at_100": float(precisions.sum()) / count,
-    }
+    scores: dict[str, list[float]] = collections.defaultdict(list)
+    for names, wanted in zip(ranked, relevant, strict=True):
+        gains = np.array([wanted.get(name, 0) for name in names[:DEPTH]], float)
+        hits = gains > 0
+        ranks, count = np.flatnonzero(hits) + 1.0, max(len(wanted), 1)
+        for k in (1, 10, 100):
+            scores[f"recall_at_{k}"].append(float(hits[:k].sum()) / count)
+        is_early = (ranks <= 10).any()
+        scores["mrr_at_10"].append(float(1 / ranks[0]) if is_early else 0.0)
+        ideal = _discounted(np.sort(list(wanted.values()))[::-1][:10])
+        scores["ndcg_at_10"].append(_discounted(gains[:10]) / (ideal or 1.0))
+        precisions = np.arange(1, len(ranks) + 1) / ranks
+        scores["map_at_100"].append(float(precisions.sum()) / count)
+    return {name: float(np.mean(values)) for name, values in scores.items()}
 
 
 def _discounted(gains: np.ndarray) -> float:

@@ -7,10 +7,9 @@ from base import logs
 from base.errors import UserError
 from base.flags import flag
 
-from absl import logging
-
 from checkpoints.model import Checkpoint
 from checkpoints.published import WEIGHTS_NAME
+from checkpoints.sentence_transformers import PROMPTS_LEFT_OUT
 from checkpoints.trained_for import TrainedFor, modules_of
 from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
@@ -178,7 +177,11 @@ def prompt_of(
 
 
 def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
-    """Return a model with the prompts of flags; say which text gets which."""
+    """Return a model with the prompts of flags; say which text gets which.
+
+    Raises:
+        UserError: the model has no such prompt, or leaves prompts out.
+    """
     own = model.trained_for.prompts or {}
     found = dict(own)
     for use in ("query", "document"):
@@ -194,6 +197,10 @@ def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
             found[use] = text
     model = model.changed(prompts=found or None)
     if any(found.values()):
+        if any(one.excludes_prompt for one in model.trained_for.modules or ()):
+            model.changed(lacks=PROMPTS_LEFT_OUT).check_vectors(
+                "leave the prompt out"
+            )
         uses = ("query", "document", None)
         logs.say(
             "Put before a query: %r, a document: %r, another text: %r; the "
@@ -202,19 +209,3 @@ def with_prompts(model: Checkpoint, given: Prompts) -> Checkpoint:
             ", ".join(found),
         )
     return model
-
-
-def compared_by(
-    model: Checkpoint, similarity: str | None, why: str
-) -> Checkpoint:
-    """Return a model that is trained to have vectors of a similarity."""
-    own = model.trained_for.similarity_fn_name
-    if similarity != own:
-        logging.warning(
-            "The model compares vectors by similarity_fn_name %s. It is "
-            "trained for %s, %s, and written with that",
-            own or "cosine",
-            similarity or "cosine",
-            why,
-        )
-    return model.changed(similarity_fn_name=similarity)

@@ -16,7 +16,6 @@ import json
 import os
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import IO, NamedTuple
 
@@ -25,7 +24,6 @@ from base.errors import UserError
 
 import numpy as np
 import orjson
-from absl import logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import WINDOWS
@@ -88,7 +86,6 @@ class Reader:
         Raises:
             UserError: the file is unreadable, not UTF-8, or empty.
         """
-        self.began = time.monotonic()
         try:
             opened = contextlib.nullcontext(sys.stdin.buffer)
             if self.path != "-":
@@ -114,8 +111,7 @@ class Reader:
         return file_system.file_state(self.path)[0] or None
 
     def log_end(self, path: str) -> None:
-        """Log what was written to `path`, and the speed."""
-        seconds = time.monotonic() - self.began
+        """Log what was written to `path`."""
         logs.say(
             "Wrote the features of %d lines, %d tokens, to %s: %d lines were "
             "cut to %d tokens and lost %d, %d were blank",
@@ -126,12 +122,6 @@ class Reader:
             self.row_length,
             self.num_left_out,
             self.num_blank,
-        )
-        logging.info(
-            "%s, %.1f sequences/s, %.1f tokens/s",
-            progress.format_seconds(seconds),
-            self.num_lines / seconds,
-            self.num_tokens / seconds,
         )
 
     def _encode(self, index: int, data: bytes) -> Row:
@@ -259,55 +249,43 @@ def write(
 ) -> None:
     """Write lines to a file of features, which appears behind the last one.
 
-    `layers` are the indices of the K layers as the user gave them.
-    """
-    with file_system.atomic_file(path) as file:
-        if output_format == "jsonl":
-            _write_jsonl(file, lines, layers, inv_vocab)
-            return
-        # Beside the output if possible: /tmp may be small.
-        folder = os.path.dirname(path) or "."
-        if file_system.is_remote(path) or file_system.is_stream(path):
-            folder = tempfile.gettempdir()
-        _write_npz(file, lines, layers, folder)
-
-
-def _write_jsonl(
-    file: IO[bytes],
-    lines: Iterable[Features],
-    layers: Sequence[int],
-    inv_vocab: Mapping[int, str],
-) -> None:
-    """Write the original's JSON lines.
-
-    {"linex_index": 0, "features": [{"token": "[CLS]", "layers": [{"index": -1,
-    "values": [...]}, ...]}, ...]}; pooled features are {"linex_index": 0,
-    "layers": [...]}.
+    The original's JSON lines are {"linex_index": 0, "features": [{"token":
+    "[CLS]", "layers": [{"index": -1, "values": [...]}, ...]}, ...]}; of pooled
+    features {"linex_index": 0, "layers": [...]}. `layers` are the indices of
+    the K layers as the user gave them.
     """
 
     @functools.cache
     def token(token_id: int) -> bytes:
         return json.dumps(inv_vocab[token_id]).encode()
 
-    for line, values in lines:
-        rows = iter(format_rows(values.reshape(-1, values.shape[-1])))
-        groups = [
-            b", ".join(
-                b'{"index": %d, "values": [%b]}' % (index, next(rows))
-                for index in layers
-            )
-            for _ in range(1 if values.ndim == 2 else len(values))
-        ]
-        if values.ndim == 2:
-            (group,) = groups
-            body = b'"layers": [' + group
-        else:
-            tokens = map(token, line.row.input_ids.tolist())
-            body = b'"features": [' + b", ".join(
-                b'{"token": %b, "layers": [%b]}' % pair
-                for pair in zip(tokens, groups, strict=True)
-            )
-        file.write(b'{"linex_index": %d, %b]}\n' % (line.index, body))
+    with file_system.atomic_file(path) as file:
+        if output_format == "npz":
+            # Beside the output if possible: /tmp may be small.
+            folder = os.path.dirname(path) or "."
+            if file_system.is_remote(path) or file_system.is_stream(path):
+                folder = tempfile.gettempdir()
+            _write_npz(file, lines, layers, folder)
+            return
+        for line, values in lines:
+            rows = iter(format_rows(values.reshape(-1, values.shape[-1])))
+            groups = [
+                b", ".join(
+                    b'{"index": %d, "values": [%b]}' % (index, next(rows))
+                    for index in layers
+                )
+                for _ in range(1 if values.ndim == 2 else len(values))
+            ]
+            if values.ndim == 2:
+                (group,) = groups
+                body = b'"layers": [' + group
+            else:
+                tokens = map(token, line.row.input_ids.tolist())
+                body = b'"features": [' + b", ".join(
+                    b'{"token": %b, "layers": [%b]}' % pair
+                    for pair in zip(tokens, groups, strict=True)
+                )
+            file.write(b'{"linex_index": %d, %b]}\n' % (line.index, body))
 
 
 def _write_npz(

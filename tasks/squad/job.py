@@ -16,7 +16,7 @@ from absl import logging
 from checkpoints.model import Checkpoint
 from records import in_memory
 from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored
-from tasks.rows import Record, log_example, text_fingerprint
+from tasks.rows import Record, log_example
 from tasks.settings import RunSettings
 from tasks.squad import answers as squad_answers
 from tasks.squad import data as squad_data
@@ -173,7 +173,7 @@ class SquadJob(FineTuningJob):
             "is_training": is_training,
             "version_2_with_negative": self.is_version_2,
             "lengths": dataclasses.asdict(self.flags.lengths),
-            **text_fingerprint(self.tokenizer, self.source.max_seq_length),
+            **self.text_fingerprint(),
         }
         if is_training:
             # Labels were once found by a search.

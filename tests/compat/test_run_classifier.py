@@ -122,14 +122,14 @@ def in_folder(folder, monkeypatch):
 
 
 def test_labels_that_are_numbers_are_their_words(in_folder):
-    found = processors.Processor("films:Numbers", "")
+    found = processors.read_files("films:Numbers", "", ["train"])
     assert found.labels == ("0", "1")
-    assert [x.label for x in found.examples("train")] == ["1"]
+    assert [x.label for x in found.train.examples] == ["1"]
 
 
 def test_pairs_of_a_processor_without_their_second_text(in_folder, caplog):
     """They are counted: as in the original, they are learned as one text."""
-    found = processors.Processor("films:Pairs", "").files(["train"])
+    found = processors.read_files("films:Pairs", "", ["train"])
     assert found.takes_pairs and len(found.train.examples) == 3
     assert "get_train_examples, 2 of 3 have no text_b" in caplog.text
 

@@ -28,9 +28,9 @@ def test_every_task_is_complete_and_its_scores_exist():
     ]
 
 
-def test_a_task_is_found_by_its_name_in_any_case_or_an_alias():
+def test_a_task_is_found_by_its_name_in_any_case():
     assert task_files.find("MRPC").metrics == ("accuracy", "f1")
-    assert task_files.find("SST2") is task_files.TASKS["sst-2"]
+    assert task_files.find("SST-2") is task_files.TASKS["sst-2"]
 
 
 def test_the_error_of_an_unknown_name_lists_the_known_ones():

@@ -117,6 +117,20 @@ def test_files_there_and_back(tmp_path):
     assert found["max_seq_length"] == 20
 
 
+def test_pooling_without_prompts_there_and_back(tmp_path):
+    """It is refused where the model has prompts; see below."""
+    pooling = Module("Pooling", ("mean",), excludes_prompt=True)
+    keys = TRAINED_FOR._replace(
+        modules=(pooling,), prompts=None, default_prompt_name=None
+    )
+    sentence_transformers.write(str(tmp_path), keys, 16)
+    path = tmp_path / "1_Pooling" / "config.json"
+    assert json.loads(path.read_text())["include_prompt"] is False
+    found = sentence_transformers.read(Folder(str(tmp_path)), 20)
+    assert TrainedFor.from_dict(found) == keys
+    assert TrainedFor.from_dict(keys.to_dict()) == keys
+
+
 def test_similarities_by_name(tmp_path):
     sentence_transformers.write(str(tmp_path), TRAINED_FOR, 16)
     path = tmp_path / "config_sentence_transformers.json"
@@ -653,14 +667,13 @@ def _batch(examples: int, texts: int) -> dict[str, tf.Tensor]:
     }
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_the_ranking_loss_by_hand(symmetric):
+def test_the_ranking_loss_by_hand():
     """Equal texts, and positives of equal anchors, are no negatives."""
     rng = np.random.default_rng(3)
     vectors = rng.normal(size=[3, 3, 4]).astype(np.float32)
     # Rows 0 and 2 have one anchor; row 1's negative is a positive of it.
     ids = [[1, 2, 3], [4, 5, 2], [1, 6, 0]]
-    how = learning.Learning("ranking", temperature=0.5, symmetric=symmetric)
+    how = learning.Learning("ranking", temperature=0.5)
     loss, correct = learning._ranking(
         tf.constant(vectors), {"text_ids": tf.constant(ids)}, how
     )
@@ -671,27 +684,16 @@ def test_the_ranking_loss_by_hand(symmetric):
         [(1, 1), (0, 1), (2, 1), (0, 2), (1, 2)],
         [(2, 1), (1, 1), (0, 2)],
     ]
-    # For each positive: its anchor, then the examples of other anchors.
-    anchors = [[0, 1], [1, 0, 2], [2, 1]]
-
-    def cross_entropy(cosines: list[float]) -> float:
-        return np.log(np.exp(cosines).sum()) - cosines[0]
-
     wanted, right = 0.0, 0
     for row, places in enumerate(candidates):
         cosines = [unit[row, 0] @ unit[place] / 0.5 for place in places]
-        forth = cross_entropy(cosines)
-        back = cross_entropy(
-            [unit[row, 1] @ unit[other, 0] / 0.5 for other in anchors[row]]
-        )
-        wanted += (forth + back) / 2 if symmetric else forth
+        wanted += np.log(np.exp(cosines).sum()) - cosines[0]
         right += max(cosines) == cosines[0]
     assert float(loss) == pytest.approx(wanted, rel=1e-5)
     assert float(correct) == right
 
 
-@pytest.mark.parametrize("symmetric", [False, True])
-def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
+def test_no_positive_of_another_row_is_a_negative(tmp_path):
     """Also if the batch lacks that row. Equal cosines: ln of the candidates."""
     path = prediction_runs.write_lines(
         tmp_path / "train.jsonl",
@@ -704,20 +706,19 @@ def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
     run = scripts.load("run_embeddings")
     start = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
     flags = {"train_file": path, "init_checkpoint": start, "do_train": True}
-    flags |= {"output_dir": tmp_path, "symmetric": symmetric}
-    parsed = scripts.parse(run, **flags)
+    parsed = scripts.parse(run, **flags, output_dir=tmp_path)
     settings = finetuning_flags.read_settings(parsed, RunFolder(""))
     own = run.create_work(settings, find_source(settings)).job
     found, objective = own.learned()
     ids = found.features["text_ids"].reshape(4, 3)
-    for rows, wanted, back in (
+    for rows, wanted in (
         # Of b: also d; c and f are positives of a, too. Of c: b, d and f.
-        ([0, 2], np.log(2) + np.log(4), np.log(2)),
+        ([0, 2], np.log(2) + np.log(4)),
         # Of f: none, because c is a positive of a.
-        ([3], 0.0, 0.0),
+        ([3], 0.0),
         # One anchor, then one pair, twice: the negatives of both rows.
-        ([0, 1], 2 * np.log(3), 0.0),
-        ([2, 2], 2 * np.log(3), 0.0),
+        ([0, 1], 2 * np.log(3)),
+        ([2, 2], 2 * np.log(3)),
     ):
         batch = {
             "text_ids": tf.constant(ids[rows], tf.int32),
@@ -725,9 +726,8 @@ def test_no_positive_of_another_row_is_a_negative(tmp_path, symmetric):
         }
         vectors = tf.ones([len(rows), 3, 4])
         sums = objective.forward(lambda *_, out=vectors: out, batch, None)
-        loss = (wanted + back) / 2 if symmetric else wanted
         np.testing.assert_allclose(
-            sums["ranking_loss"], [loss, len(rows)], atol=1e-6
+            sums["ranking_loss"], [wanted, len(rows)], atol=1e-6
         )
 
 
@@ -742,16 +742,11 @@ def test_settings_of_a_ranking_are_not_of_scores(tmp_path, caplog):
         "do_train": True,
         "output_dir": tmp_path,
     }
-    for given in ({}, {"temperature": 0.1, "symmetric": True}):
+    for given in ({}, {"temperature": 0.1}):
         parsed = scripts.parse(run, **flags, **given)
         settings = finetuning_flags.read_settings(parsed, RunFolder(""))
         run.create_work(settings, find_source(settings))
-        said = [
-            n
-            for n in ("temperature", "symmetric")
-            if f"--{n} is ignored" in caplog.text
-        ]
-        assert said == [*given]
+        assert ("--temperature is ignored" in caplog.text) == bool(given)
 
 
 def test_the_losses_of_scores_and_of_a_teacher_by_hand():
@@ -819,7 +814,7 @@ def test_pairs_a_collection_and_a_teacher(tmp_path, caplog):
         "num_train_epochs": 8,
     }
     teacher = tmp_path / "teacher"
-    more = {"query_prompt": "n ", "matryoshka_dims": "8", "symmetric": True}
+    more = {"query_prompt": "n ", "matryoshka_dims": "8"}
     assert scripts.run(run, **flags, output_dir=teacher, **more) == 0
     found = tiny.results_of(teacher)
     assert found["recall_at_10"] > 0.8
