@@ -67,10 +67,8 @@ class WorkerPool(contextlib.AbstractContextManager):
         """
         waiting, busy = iter(jobs), {}
         # None: a further worker, which is started only if there is a job.
-        others = [None] * (self._num_workers - len(self._processes))
-        for idle, job in zip(
-            [*self._processes, *others], waiting, strict=False
-        ):
+        new = [None] * (self._num_workers - len(self._processes))
+        for idle, job in zip([*self._processes, *new], waiting, strict=False):
             self._hand_out(idle or self._start(), job, busy)
         while busy:
             for connection in multiprocessing.connection.wait(list(busy)):
