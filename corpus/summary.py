@@ -63,11 +63,8 @@ def make_report(
         sizes = {name: sums.pop(name, 0) for name in _SIZES}
         splits[split] = {**sizes, "files": files}
         counts.update(sums)  # duplicates
-    tables = {
-        "read": ("articles", "input_bytes", *_READ),
-        "dropped": DROPPED,
-        "problems": REASONS,
-    }
+    read = ("articles", "input_bytes", *_READ)
+    tables = {"read": read, "dropped": DROPPED, "problems": REASONS}
     return {
         title: {name: counts[name] for name in names if counts[name]}
         for title, names in tables.items()
@@ -95,12 +92,8 @@ def summarize(report: dict[str, Any]) -> list[str]:
         line += f" (articles: {read.get('articles', 0):,})"
     megabytes = read.get("input_bytes", 0) / 1e6
     lines = [f"read: {line}; {megabytes:,.1f} MB decompressed"]
-    for title in (
-        "dropped",
-        "problems",
-        "removed_from_pages",
-        "sentences_dropped",
-    ):
+    titles = "dropped problems removed_from_pages sentences_dropped".split()
+    for title in titles:
         if counts := report[title]:
             lines.append(
                 f"{title.replace('_', ' ')}: {sum(counts.values()):,} "
