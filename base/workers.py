@@ -85,9 +85,8 @@ class WorkerPool(contextlib.AbstractContextManager):
         """Start a worker and return our end of its pipe."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(
-            target=_serve, args=(theirs, *self._args), daemon=True
-        )
+        args = theirs, *self._args
+        process = context.Process(target=_serve, args=args, daemon=True)
         with _interrupts_blocked(), _script_hidden():
             process.start()
         # Now the worker has the only handle of its end: when the worker ends,

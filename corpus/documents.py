@@ -165,10 +165,9 @@ def _text_of_extracted(text: str) -> str:
     match = _EXTRACTED.fullmatch(text)
     if match is None:
         raise Unusable("broken_item", "does not end (no </doc>)")
-    title = _TITLE.search(match[1])
-    return _without_title(
-        html.unescape(match[2]), html.unescape(title[1]) if title else ""
-    )
+    named = _TITLE.search(match[1])
+    title = html.unescape(named[1]) if named else ""
+    return _without_title(html.unescape(match[2]), title)
 
 
 def _without_title(text: str, title: Any) -> str:

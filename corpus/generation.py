@@ -192,9 +192,8 @@ class CorpusSteps(Steps):
         self, sources: Sequence[str], place: Any
     ) -> Iterator[tuple[Chunk, tuple[int, int]]]:
         """Yield the items of files, and the place behind them."""
-        return reading.read_chunks(
-            sources, self.flags, self.chunk_bytes, place or (0, 0)
-        )
+        start = place or (0, 0)
+        return reading.read_chunks(sources, self.flags, self.chunk_bytes, start)
 
     def size_of(self, chunk: Chunk) -> int:
         """Return the bytes of the input files that were read for a chunk."""
@@ -244,9 +243,8 @@ class CorpusSteps(Steps):
         if problems and self.is_strict:
             raise UserError(f"{problems[0]} (--strict)")
         if not total["counts"].get("documents"):
-            reasons = summary.in_words(
-                total["counts"], summary.DROPPED + summary.REASONS
-            )
+            names = summary.DROPPED + summary.REASONS
+            reasons = summary.in_words(total["counts"], names)
             why = f" ({reasons})" if reasons else ""
             if problems:
                 why += f"; the first problem: {problems[0]}"

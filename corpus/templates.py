@@ -584,9 +584,7 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
     "pl": {"liczba": _number_with_unit},
     "pt": {"fmtn": _number_with_unit},
 }
-_BY_NAME = {
-    code: words.by_word(table.items()) for code, table in _RENDERED.items()
-}
+_BY_NAME = {c: words.by_word(t.items()) for c, t in _RENDERED.items()}
 
 _FRENCH_CENTURY = re.compile(r"([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
 # Patterns of names, and what renders them.

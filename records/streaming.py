@@ -304,10 +304,8 @@ class RecordFiles:
             tf.errors.OutOfRangeError,
             UnicodeDecodeError,  # TensorFlow's words have a damaged name
         ) as error:
-            logging.error(
-                "Reading failed (%s); looking for the file",
-                errors.reason(error),
-            )
+            why = errors.reason(error)
+            logging.error("Reading failed (%s); looking for the file", why)
             for path in self.files:
                 try:
                     for at, record in enumerate(tfrecord.read_records(path)):
