@@ -64,7 +64,7 @@ class RecordCache(NamedTuple):
         )
         similar = "" if self.pad_to_max_length else "similar lengths, at most "
         logging.info(
-            f"{path}:\n  {data.num_records} records, {data.lengths.mean():.1f} "
+            f"{path}: {data.num_records} records, {data.lengths.mean():.1f} "
             f"tokens on average, in batches padded to {similar}"
             f"{data.full_length}"
         )
