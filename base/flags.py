@@ -20,7 +20,6 @@ import functools
 import inspect
 import itertools
 import math
-import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
@@ -135,16 +134,14 @@ def _helps(cls: type) -> dict[str, str]:
     """Return {field: the string below it}, read from the class' source."""
     found = {}
     for base in reversed(cls.__mro__[:-1]):
-        tree = ast.parse(inspect.getsource(sys.modules[base.__module__]))
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
-                for field, text in itertools.pairwise(node.body):
-                    match field, text:
-                        case (
-                            ast.AnnAssign(target=ast.Name(name)),
-                            ast.Expr(value=ast.Constant(str(words))),
-                        ):
-                            found[name] = words
+        (node,) = ast.parse(inspect.getsource(base)).body
+        for field, text in itertools.pairwise(node.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(value=ast.Constant(str(words))),
+                ):
+                    found[name] = words
     return found
 
 
