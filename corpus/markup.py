@@ -394,12 +394,10 @@ def _without_quotes(line: str) -> str:
 
     def replace(match: re.Match[str]) -> str:
         nonlocal mixed
-        length = len(match[0])
-        if length == 3 and mixed:
-            before = line[max(0, match.start() - 2) : match.start()]
-            if before[-1:].strip():
-                mixed = False
-                return "'"
+        length, before = len(match[0]), line[match.start() - 1 : match.start()]
+        if length == 3 and mixed and before.strip():
+            mixed = False
+            return "'"
         return "'" * (1 if length == 4 else max(0, length - 5))
 
     return _QUOTES.sub(replace, line)

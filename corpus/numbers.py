@@ -109,7 +109,6 @@ def convert(
 
 def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
     """Return a unit with the space or hyphen before it, None if unknown."""
-    is_symbol = named.get("abbr", "") in ("on", "in", "~")
     multiple = ""
     if match := _MULTIPLIED.match(code):
         multiple = _MEASURES["multiples"][match[1] or match[3]] + " "
@@ -125,7 +124,7 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
         )
     if named.get("adj") == "on":
         return f"-{multiple}{singular}".replace(" ", "-")
-    if is_symbol:
+    if named.get("abbr") in ("on", "in", "~"):
         unit, slash, per = code.partition("/")
         symbols = _MEASURES["symbols"]
         unit = symbols.get(unit, unit) + slash + symbols.get(per, per)

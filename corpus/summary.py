@@ -115,14 +115,12 @@ def summarize(report: dict[str, Any]) -> list[str]:
 def find_warnings(report: dict[str, Any]) -> list[str]:
     """Return a line for each count that makes a mistake likely."""
     found = []
-    problems = sum(report["problems"].values())
-    if problems:
+    if problems := sum(report["problems"].values()):
         found.append(
             f"{problems:,} parts of the input could not be used; corpus.json "
             "names the first ones, and --strict makes them errors"
         )
-    train = report[TRAIN]
-    heldout = report[HELDOUT]
+    train, heldout = report[TRAIN], report[HELDOUT]
     if heldout["files"] and not heldout["documents"]:
         found.append(
             "no document was held out: --heldout_fraction="
