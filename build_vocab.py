@@ -98,28 +98,21 @@ def main(_: list[str]) -> None:
     states, mix = sources.read(FLAGS.input_file, FLAGS.sources)
     inputs = [("input_file", path) for path, *_ in states]
     file_system.prepare_output_file(FLAGS.output_file, inputs)
+    settings = tokenization.TokenizerSettings.of(FLAGS.do_lower_case)
     words = pretraining_words.count_words(
-        states,
-        mix,
-        tokenization.TokenizerSettings.of(FLAGS.do_lower_case),
-        FLAGS.output_file,
-        read(beam.Flags, FLAGS),
+        states, mix, settings, FLAGS.output_file, read(beam.Flags, FLAGS)
     )
     alphabet, num_chars = vocabulary.choose_alphabet(
         words, FLAGS.limit_alphabet
     )
     logging.info(
-        "%d different words of %d different characters, of which %d are kept",
-        len(words),
-        num_chars,
-        len(alphabet),
+        f"{len(words)} different words of {num_chars} different characters, of "
+        f"which {len(alphabet)} are kept"
     )
     # Words with other characters become [UNK]: their pieces would be useless.
+    longest = tokenization.MAX_CHARS_PER_WORD
     known = [
-        word
-        for word in sorted(words)
-        if len(word) <= tokenization.MAX_CHARS_PER_WORD
-        and alphabet.issuperset(word)
+        w for w in sorted(words) if len(w) <= longest and alphabet.issuperset(w)
     ]
     single = vocabulary.single_pieces(known, alphabet)
     reserved = vocabulary.special_tokens(FLAGS.num_unused_tokens)
@@ -149,30 +142,22 @@ def report(
     num_special = len(tokenization.SPECIAL_TOKENS)
     num_learned = len(tokens) - FLAGS.num_unused_tokens - num_special
     logs.say(
-        "Wrote %s: %s word pieces (%d special, %d unused, %d single "
-        "characters, %s longer ones)",
-        FLAGS.output_file,
-        f"{len(tokens):,}",
-        num_special,
-        FLAGS.num_unused_tokens,
-        num_single,
-        f"{num_learned - num_single:,}",
+        f"Wrote {FLAGS.output_file}: {len(tokens):,} word pieces "
+        f"({num_special} special, {FLAGS.num_unused_tokens} unused, "
+        f"{num_single} single characters, {num_learned - num_single:,} longer "
+        "ones)"
     )
     pieces_per_word, unknown = vocabulary.measure(words, tokens)
     logs.say(
-        "The text has %s words, %s of them different; %.2f pieces per word, "
-        "%.2f%% are unknown ([UNK])",
-        f"{sum(words.values()):,}",
-        f"{len(words):,}",
-        pieces_per_word,
-        100 * unknown,
+        f"The text has {sum(words.values()):,} words, {len(words):,} of them "
+        f"different; {pieces_per_word:.2f} pieces per word, {unknown:.2%} are "
+        "unknown ([UNK])"
     )
     if len(tokens) < FLAGS.vocab_size:
         logging.warning(
-            "--vocab_size=%d was not reached: no other two pieces of the text "
-            "occur together --min_frequency=%d times",
-            FLAGS.vocab_size,
-            FLAGS.min_frequency,
+            f"--vocab_size={FLAGS.vocab_size} was not reached: no other two "
+            "pieces of the text occur together "
+            f"--min_frequency={FLAGS.min_frequency} times"
         )
     if unknown <= _MUCH_UNKNOWN:
         return

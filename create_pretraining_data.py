@@ -57,14 +57,11 @@ def main(_: list[str]) -> None:
         logging.info("%s", line)
     for line in summary.find_warnings(counts, config):
         logging.warning(line)
+    tokens = counts["filled"] / counts["instances"]
     logs.say(
-        "Wrote %s sequences of %.1f tokens on average to %s, of %s documents "
-        "with %s sentences",
-        f"{counts['instances']:,}",
-        counts["filled"] / counts["instances"],
-        FLAGS.output_file,
-        f"{counts['documents']:,}",
-        f"{counts['sentences']:,}",
+        f"Wrote {counts['instances']:,} sequences of {tokens:.1f} tokens on "
+        f"average to {FLAGS.output_file}, of {counts['documents']:,} documents "
+        f"with {counts['sentences']:,} sentences"
     )
 
 

@@ -61,21 +61,15 @@ define(beam.Flags)
 def main(_: list[str]) -> None:
     """Write the corpus; summarize it and warn of likely mistakes."""
     beam.check_flags(FLAGS, "output_dir")
+    corpus_flags, runner = read(CorpusFlags, FLAGS), read(beam.Flags, FLAGS)
     report = generation.generate(
-        FLAGS.input_file,
-        FLAGS.output_dir,
-        read(CorpusFlags, FLAGS),
-        FLAGS.strict,
-        read(beam.Flags, FLAGS),
+        FLAGS.input_file, FLAGS.output_dir, corpus_flags, FLAGS.strict, runner
     )
     logs.say("%s", "\n  ".join(["Corpus:", *summary.summarize(report)]))
     for line in summary.find_warnings(report):
         logging.warning(line)
-    logs.say(
-        "Wrote %d documents to %s",
-        report["train"]["documents"] + report["heldout"]["documents"],
-        FLAGS.output_dir,
-    )
+    count = report["train"]["documents"] + report["heldout"]["documents"]
+    logs.say("Wrote %d documents to %s", count, FLAGS.output_dir)
 
 
 if __name__ == "__main__":

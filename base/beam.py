@@ -33,14 +33,10 @@ _WORKER_ERROR = re.compile(
     r"^(?:base\.errors\.(?:UserError|InputError)|(\w*Error)): (.*)$",
     re.MULTILINE,
 )
-_FILE_ERRORS = {
-    "OSError",
-    "PermissionError",
-    "FileNotFoundError",
-    "BeamIOError",
-    "NotADirectoryError",
-    "IsADirectoryError",
-}
+_FILE_ERRORS = frozenset(
+    """OSError PermissionError FileNotFoundError BeamIOError
+    NotADirectoryError IsADirectoryError""".split()
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,9 +110,7 @@ def run(build: Callable[[Any], Any], beam_options: str, job_name: str) -> None:
     paths = startup.ROOT, os.environ.get("PYTHONPATH")
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     # Its errors are raised as well, and shown as one line.
-    standard_logging.getLogger("apache_beam").setLevel(
-        standard_logging.CRITICAL
-    )
+    standard_logging.getLogger("apache_beam").setLevel("CRITICAL")
     try:
         pipeline = beam.Pipeline(options=options)
         build(pipeline)

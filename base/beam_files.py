@@ -76,10 +76,8 @@ def rename(source: str, target: str, overwrite: bool = False) -> None:
 def stat(path: str) -> SimpleNamespace:
     """Return `length` in bytes and `mtime_nsec` of a file."""
     (file,) = _match(path)
-    seconds = file.last_updated_in_seconds or 0
-    return SimpleNamespace(
-        length=file.size_in_bytes, mtime_nsec=int(seconds * 1e9)
-    )
+    nanoseconds = int((file.last_updated_in_seconds or 0) * 1e9)
+    return SimpleNamespace(length=file.size_in_bytes, mtime_nsec=nanoseconds)
 
 
 def GFile(path: str, mode: str = "rb") -> IO:

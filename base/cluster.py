@@ -9,6 +9,7 @@ A cluster may have one task of type chief beside its workers; other types are
 refused. Nothing here needs TensorFlow.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -86,17 +87,14 @@ def check_own_address() -> str | None:
                 f"used: {error.strerror}; end the process that listens there, "
                 "or give each process an index and a port of its own"
             ) from error
-    try:
+    found = []
+    with contextlib.suppress(OSError):  # it cannot be resolved
         found = socket.getaddrinfo(host.strip("[]"), None)
-    except OSError:  # it cannot be resolved
-        found = []
-    for family, _, _, _, address in found:
-        with socket.socket(family, socket.SOCK_STREAM) as probe:
-            try:
-                probe.bind((address[0], 0))
-                return None
-            except OSError:  # not an address of this machine
-                continue
+    for family, *_, address in found:
+        # An address of another machine cannot be bound to.
+        with contextlib.suppress(OSError), socket.socket(family) as probe:
+            probe.bind((address[0], 0))
+            return None
     return (
         f"TF_CONFIG: this process is {mine}, but {host} is not an address of "
         "this machine. If that is not on purpose (a translated address), "

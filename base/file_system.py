@@ -256,13 +256,11 @@ def check_no_pattern(path: str, flag: str) -> None:
 
     Flags that take lists or globs would split it or match other files.
     """
-    for character in ",*?[":
-        if character in path:
-            raise UserError(
-                f"--{flag}={path}: {character!r} has a meaning in the lists "
-                "and patterns of files that the scripts read: name another "
-                "directory"
-            )
+    if character := re.search(r"[,*?[]", path):
+        raise UserError(
+            f"--{flag}={path}: {character[0]!r} has a meaning in the lists and "
+            "patterns of files that the scripts read: name another directory"
+        )
 
 
 # --- Writing -----------------------------------------------------------------
@@ -525,12 +523,8 @@ def locked_folder(
                 ) from None
         except OSError:  # Some network file systems have no locks.
             break
-        logging.log_every_n_seconds(
-            logging.INFO,
-            "Waiting for a run that is writing %s to end",
-            15,
-            what,
-        )
+        waiting = "Waiting for a run that is writing %s to end"
+        logging.log_every_n_seconds(logging.INFO, waiting, 15, what)
         time.sleep(_LOCK_POLL_SECONDS)
     try:
         yield lock

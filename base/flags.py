@@ -20,7 +20,6 @@ import functools
 import inspect
 import itertools
 import math
-import sys
 import typing
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeVar
@@ -118,20 +117,16 @@ def define(
             default = list(default)
         _define(name, types[name], default, text, declared)
         more = {needs[name]: ""} if name in (needs or {}) else {}
-        owners = (
-            c for c in cls.__mro__ if name in c.__dict__["__annotations__"]
-        )
+        owners = (c for c in cls.__mro__ if name in vars(c)["__annotations__"])
         flags.FLAGS[name].declared = declared = dataclasses.replace(
             declared,
             required=declared.required or name in required,
             needs={**declared.needs, **more},
             place=inspect.getfile(next(owners)),
         )
-        if declared.alias:
-            flags.DEFINE_alias(declared.alias, name)
-            flags.FLAGS[declared.alias].declared = Declared(
-                place=declared.place
-            )
+        if alias := declared.alias:
+            flags.DEFINE_alias(alias, name)
+            flags.FLAGS[alias].declared = Declared(place=declared.place)
 
 
 @functools.cache
@@ -139,16 +134,14 @@ def _helps(cls: type) -> dict[str, str]:
     """Return {field: the string below it}, read from the class' source."""
     found = {}
     for base in reversed(cls.__mro__[:-1]):
-        tree = ast.parse(inspect.getsource(sys.modules[base.__module__]))
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and node.name == base.__name__:
-                for field, text in itertools.pairwise(node.body):
-                    match field, text:
-                        case (
-                            ast.AnnAssign(target=ast.Name(name)),
-                            ast.Expr(value=ast.Constant(str(words))),
-                        ):
-                            found[name] = words
+        (node,) = ast.parse(inspect.getsource(base)).body
+        for field, text in itertools.pairwise(node.body):
+            match field, text:
+                case (
+                    ast.AnnAssign(target=ast.Name(name)),
+                    ast.Expr(value=ast.Constant(str(words))),
+                ):
+                    found[name] = words
     return found
 
 
@@ -307,11 +300,8 @@ def read(cls: type[Value], f: FlagValues, **made: Any) -> Value:
 
     `made` are values of other fields, or in place of those of flags.
     """
-    values = {
-        field.name: f[field.name].value
-        for field in dataclasses.fields(cls)  # type: ignore[arg-type]
-        if field.name in f
-    }
+    fields = dataclasses.fields(cls)  # type: ignore[arg-type]
+    values = {x.name: f[x.name].value for x in fields if x.name in f}
     as_tuples = {n: tuple(v) for n, v in values.items() if isinstance(v, list)}
     return cls(**{**values, **as_tuples, **made})
 

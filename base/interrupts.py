@@ -74,11 +74,7 @@ def end_process(line: str, seconds: float = 0.0) -> None:
 @contextlib.contextmanager
 def ending_on_sigterm() -> Iterator[None]:
     """End the block at SIGTERM as at Ctrl-C, so that it deletes its files."""
-
-    def end(*_) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, end)
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:

@@ -96,11 +96,8 @@ def set_up() -> None:
     shown, verbosity = logging.get_absl_handler(), flags.FLAGS["verbosity"]
     is_long = verbosity.value > logging.INFO  # absl: 1 is DEBUG
     shown.setFormatter(logging.PythonFormatter() if is_long else Formatter())
-    shown.setLevel(
-        converter.absl_to_standard(verbosity.value)
-        if verbosity.present
-        else SAY
-    )
+    level = converter.absl_to_standard(verbosity.value)
+    shown.setLevel(level if verbosity.present else SAY)
     for name in _QUIET:
         standard_logging.getLogger(name).setLevel(standard_logging.WARNING)
     # run.log has the rest of what is not shown.
@@ -146,9 +143,8 @@ def error_to_file(message: str) -> None:
     """Write an error that is shown in another way to run.log alone."""
     if _kept:
         logger, level = logging.get_absl_logger(), standard_logging.ERROR
-        _kept.handle(
-            logger.makeRecord(logger.name, level, "", 0, message, (), None)
-        )
+        record = logger.makeRecord(logger.name, level, "", 0, message, (), None)
+        _kept.handle(record)
 
 
 @logging.skip_log_prefix

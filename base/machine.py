@@ -8,6 +8,7 @@ not tell, or cannot, the function says what comes instead.
 import contextlib
 import ctypes
 import errno
+import fcntl
 import math
 import os
 import platform
@@ -18,13 +19,11 @@ from pathlib import Path
 
 from base.errors import UserError
 
-try:
-    import fcntl
-except ImportError:
-    fcntl = None
-
 # Less is not checked: reading /proc would take longer than using it.
 _SMALL = 4 * 2**20
+
+# Controllers of a control group, in version 1 and 2 -> the file of its limit.
+_LIMITS = {"memory": "memory/{}/memory.limit_in_bytes", "": "{}/memory.max"}
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
 
@@ -65,17 +64,13 @@ def free_bytes(root: Path = Path("/")) -> tuple[float, str]:
     memory = _sizes(root / "proc/meminfo")
     if not memory:
         return math.inf, ""
-    free = memory["MemAvailable"] + resident_bytes(root=root)
+    held = _sizes(root / "proc/self/status").get("VmRSS", 0)
+    free = memory["MemAvailable"] + held
     swap = memory.get("SwapFree", 0)
     group = _group_limit(root)
     if group < free:
         return group + swap, "this control group (container)"
     return free + swap, "this machine"
-
-
-def resident_bytes(process: int | str = "self", root: Path = Path("/")) -> int:
-    """Return the bytes that a process holds; 0 where that is not known."""
-    return _sizes(root / f"proc/{process}/status").get("VmRSS", 0)
 
 
 def in_words(count: float) -> str:
@@ -106,16 +101,12 @@ def _group_limit(root: Path) -> float:
         for line in (root / "proc/self/cgroup").read_text("utf-8").splitlines():
             # 0::/user.slice/job, or in version 1 5:memory:/docker/1f
             _, controllers, group = line.split(":", 2)
-            if controllers == "memory":
-                tree, name = "memory", "memory.limit_in_bytes"
-            elif controllers == "":
-                tree, name = ".", "memory.max"
-            else:
+            if not (file := _LIMITS.get(controllers)):
                 continue
             # A group is limited by those above it too.
             place = Path(group.lstrip("/"))
             for part in (place, *place.parents):
-                path = root / "sys/fs/cgroup" / tree / part / name
+                path = root / "sys/fs/cgroup" / file.format(part)
                 with contextlib.suppress(OSError, ValueError):
                     limit = min(limit, int(path.read_text("utf-8")))  # or "max"
     return limit
@@ -199,8 +190,6 @@ def lock(descriptor: int) -> None:
         BlockingIOError: another process has locked it.
         OSError: there are no locks, as on some network file systems.
     """
-    if fcntl is None:
-        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
     fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
 

@@ -52,9 +52,7 @@ def save(figure: Any, path: str) -> None:
         image.save(file, format="png", optimize=True)
     if any("missing from" in str(warning.message) for warning in caught):
         logging.warning(
-            "%s: the font lacks characters of some names, which are drawn as "
-            "boxes",
-            path,
+            "%s: the font lacks characters of some names, drawn as boxes", path
         )
 
 

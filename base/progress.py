@@ -33,9 +33,8 @@ _BAR = (
     "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}<{remaining}, "
     "{rate_noinv_fmt}{postfix}]"
 )
-_BAR_WITHOUT_TOTAL = (
-    "{desc}: {n_fmt}{unit} [{elapsed}, {rate_noinv_fmt}{postfix}]"
-)
+# Of a job whose end is not known.
+_COUNTER = "{desc}: {n_fmt}{unit} [{elapsed}, {rate_noinv_fmt}{postfix}]"
 # Of a job that knows its rate and its end better, and notes them.
 _BAR_WITHOUT_RATE = "{l_bar}{bar}| {n_fmt}/{total_fmt} [{elapsed}{postfix}]"
 # Of a job of one piece.
@@ -71,7 +70,7 @@ class Bar(contextlib.AbstractContextManager):
         if logs.is_terminal():
             _draw_log_lines_above_bars()
             if self.total is None:
-                bar_format = _BAR_WITHOUT_TOTAL if self.has_lines else _CLOCK
+                bar_format = _COUNTER if self.has_lines else _CLOCK
             else:
                 bar_format = _BAR if self.has_lines else _BAR_WITHOUT_RATE
             # Some terminals, as those of containers, have 0 columns and lines,
@@ -157,13 +156,9 @@ class Bar(contextlib.AbstractContextManager):
         whole = f"/{show(self.total)}" if self.total else ""
         seconds = max(time.monotonic() - self.began, 1e-9)
         rate = round((self.done - self.first) / seconds, 1)
-        parts = (
-            f"{self.what}{share}",
-            f"{show(self.done)}{whole}{unit}",
-            f"{show(rate)}{unit}/s",
-            last,
-            self.text,
-        )
+        done = f"{show(self.done)}{whole}{unit}"
+        speed = f"{show(rate)}{unit}/s"
+        parts = f"{self.what}{share}", done, speed, last, self.text
         return " | ".join(filter(None, parts))
 
 

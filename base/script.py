@@ -51,14 +51,11 @@ _SAME = {
     "bf16": ("dtype",),
     "fp16": ("dtype",),
     "load_best_model_at_end": ("eval_steps",),
-    "lr_scheduler_type": ("schedule",),
     "overwrite_output_dir": ("restart",),
     "per_device_train_batch_size": ("train_batch_size",),
-    "per_device_eval_batch_size": ("eval_batch_size",),
     "max_steps": ("num_train_steps", "num_train_epochs"),
     "seed": ("random_seed",),
     "validation_file": ("dev_file",),
-    "logging_steps": ("log_steps",),
     "save_total_limit": ("keep_checkpoint_max",),
 }
 
@@ -72,8 +69,11 @@ _OUT_OF_MEMORY = re.compile("OOM when allocating|[Oo]ut of memory")
 # to its Watch.
 ending: Any = None
 
+# The `main` of a script: gets the program's name, returns the exit status.
+Main = Callable[[list[str]], int | None]
 
-def run(main: Callable[[list[str]], int | None]) -> None:
+
+def run(main: Main) -> None:
     """Parse the flags, run `main`, and end the process with its status.
 
     `main` gets the program's name, and returns the status, None for 0.
@@ -91,22 +91,21 @@ def _parse_flags(argv: list[str]) -> list[str]:
     try:
         return flags.FLAGS(argv)
     except flags.Error as error:
-        name = getattr(error, "flagname", None)  # of one that is not known
         words = str(error)
-        if name:
-            instead = f": {_INSTEAD[name]}" if name in _INSTEAD else ""
-            instead = instead or _did_you_mean(name)
-            words = f"there is no flag --{name}{instead}"
+        if name := getattr(error, "flagname", None):  # one that is not known
+            words = f"there is no flag --{name}{_instead_of(name)}"
         _end(f"{words} (--helpfull lists the flags)")
 
 
-def _did_you_mean(name: str) -> str:
-    """Return a question that names the flags most like an unknown one, or "".
+def _instead_of(name: str) -> str:
+    """Return what to give instead of an unknown flag, or "".
 
-    They have its letters (cuont: count), its words (epochs: num_train_epochs),
-    or it for initials (lr: learning_rate). absl compares letters from the
-    beginning on, and takes num_epochs for num_errors.
+    The flags most like it have its letters (cuont: count), its words (epochs:
+    num_train_epochs), or it for initials (lr: learning_rate). absl compares
+    letters from the beginning on, and takes num_epochs for num_errors.
     """
+    if name in _INSTEAD:
+        return f": {_INSTEAD[name]}"
     words = {*name.split("_")}
 
     def likeness(flag: str) -> float:
@@ -160,9 +159,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _guarded(
-    main: Callable[[list[str]], int | None], argv: list[str]
-) -> int | None:
+def _guarded(main: Main, argv: list[str]) -> int | None:
     """Run `main`; end the process in one line where a user can mend it."""
     logs.set_up()
     if len(argv) > 1:
@@ -207,11 +204,8 @@ def _file_failure(error: Exception) -> str | None:
     else:
         # tf.io.gfile fails in many places: no network, no credentials, no
         # such bucket.
-        place = error.__traceback__
-        while place.tb_next:
-            place = place.tb_next
-        file = place.tb_frame.f_code.co_filename
-        if not file.endswith("tensorflow/python/lib/io/file_io.py"):
+        *_, last = traceback.extract_tb(error.__traceback__)
+        if not last.filename.endswith("tensorflow/python/lib/io/file_io.py"):
             return None
     return f"a file operation failed: {words}"
 

@@ -65,11 +65,7 @@ def find_one_file(data_dir: str, names: Sequence[str]) -> str | None:
     Raises:
         UserError: it has several.
     """
-    held = [
-        name
-        for name in names
-        if file_system.exists(os.path.join(data_dir, name))
-    ]
+    held = [n for n in names if file_system.exists(os.path.join(data_dir, n))]
     # Not simply the first: a forgotten train.csv would replace train.jsonl.
     if len(held) > 1:
         raise UserError(
@@ -285,11 +281,9 @@ def _csv_cells(
             yield begins, row
             begins = reader.line_num + 1
     except csv.Error as error:
-        words = (
-            "a quote is not closed" if "end of data" in str(error) else error
-        )
+        why = "a quote is not closed" if "end of data" in str(error) else error
         raise UserError(
-            f"{path}, the row that begins in line {begins}: {words}"
+            f"{path}, the row that begins in line {begins}: {why}"
             + _NO_HEADER * _are_texts(first)
         ) from error
     if long:
@@ -349,10 +343,9 @@ def _delimiter(lines: io.StringIO, columns: Collection[str | int]) -> str:
 
     def quality(delimiter: str) -> tuple[int, bool, int]:
         lines.seek(0)
-        reader = itertools.islice(
-            csv.reader(lines, delimiter=delimiter), _FIRST_ROWS
-        )
-        header, *others = [row for row in reader if row] or [[]]
+        reader = csv.reader(lines, delimiter=delimiter)
+        rows = itertools.islice(reader, _FIRST_ROWS)
+        header, *others = [row for row in rows if row] or [[]]
         width = len(header)
         is_even = width > 1 and all(len(row) == width for row in others)
         return len({*columns} & {*header}), is_even, width
@@ -407,14 +400,12 @@ def csv_text(rows: Sequence[Mapping[str | int, Any]], like: str = "") -> str:
     )
     writer.writeheader()
     for row in rows:
-        writer.writerow(
-            {
-                name: json.dumps(value, ensure_ascii=False)
-                if isinstance(value, (list, dict))
-                else value
-                for name, value in row.items()
-            }
-        )
+        texts = {
+            name: json.dumps(value, ensure_ascii=False)
+            for name, value in row.items()
+            if isinstance(value, (list, dict))
+        }
+        writer.writerow({**row, **texts})
     return file.getvalue()
 
 

@@ -122,14 +122,10 @@ def read_own_json(path: str) -> dict[str, Any]:
 
     {} if the file does not exist or is damaged: callers then write it again.
     """
-    if not file_system.exists(path):
-        return {}
     try:
-        with file_system.open_for_reading(path) as file:
-            found = parse_json(file.read())
-    except ValueError:
+        return read_json_object(path)
+    except UserError:
         return {}
-    return found if isinstance(found, dict) else {}
 
 
 def write_json(path: str, value: Any, **options: Any) -> None:

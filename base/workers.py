@@ -67,10 +67,8 @@ class WorkerPool(contextlib.AbstractContextManager):
         """
         waiting, busy = iter(jobs), {}
         # None: a further worker, which is started only if there is a job.
-        others = [None] * (self._num_workers - len(self._processes))
-        for idle, job in zip(
-            [*self._processes, *others], waiting, strict=False
-        ):
+        new = [None] * (self._num_workers - len(self._processes))
+        for idle, job in zip([*self._processes, *new], waiting, strict=False):
             self._hand_out(idle or self._start(), job, busy)
         while busy:
             for connection in multiprocessing.connection.wait(list(busy)):
@@ -87,9 +85,8 @@ class WorkerPool(contextlib.AbstractContextManager):
         """Start a worker and return our end of its pipe."""
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        process = context.Process(
-            target=_serve, args=(theirs, *self._args), daemon=True
-        )
+        args = theirs, *self._args
+        process = context.Process(target=_serve, args=args, daemon=True)
         with _interrupts_blocked(), _script_hidden():
             process.start()
         # Now the worker has the only handle of its end: when the worker ends,

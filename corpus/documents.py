@@ -113,10 +113,7 @@ def clean_text(text: str) -> str:
     The same characters may be written in several ways: "é" is one code point
     or an "e" and an accent. In NFC it is always one.
     """
-    text = _REMOVED.sub("", text)
-    if not unicodedata.is_normalized("NFC", text):
-        text = unicodedata.normalize("NFC", text)
-    return text
+    return unicodedata.normalize("NFC", _REMOVED.sub("", text))
 
 
 def clean_line(text: str) -> str:
@@ -124,12 +121,7 @@ def clean_line(text: str) -> str:
     return " ".join(clean_text(text).split())
 
 
-_COUNTED_AS = {
-    items.JSON_LINES: "json_lines",
-    items.PARQUET: "rows",
-    items.TEXT: "texts",
-    items.EXTRACTED: "texts",
-}
+_COUNTED_AS = {items.JSON_LINES: "json_lines", items.PARQUET: "rows"}
 
 
 def _sentences_of_text(
@@ -137,7 +129,7 @@ def _sentences_of_text(
 ) -> list[str]:
     """Return the sentences of a line of JSON, a row or a text; count it."""
     kind, data = item.source.kind, item.data
-    counts[_COUNTED_AS[kind]] += 1
+    counts[_COUNTED_AS.get(kind, "texts")] += 1
     try:
         errors = "replace" if kind == items.PARQUET else "strict"
         text = data.decode("utf-8", errors)
@@ -173,10 +165,9 @@ def _text_of_extracted(text: str) -> str:
     match = _EXTRACTED.fullmatch(text)
     if match is None:
         raise Unusable("broken_item", "does not end (no </doc>)")
-    title = _TITLE.search(match[1])
-    return _without_title(
-        html.unescape(match[2]), html.unescape(title[1]) if title else ""
-    )
+    named = _TITLE.search(match[1])
+    title = html.unescape(named[1]) if named else ""
+    return _without_title(html.unescape(match[2]), title)
 
 
 def _without_title(text: str, title: Any) -> str:
@@ -189,15 +180,14 @@ def _text_of_json(line: str, column: str) -> str:
     """Return the text of a line of JSON, "" for null."""
     try:
         row = text_files.parse_json(line)
-    except ValueError as error:
-        raise Unusable("broken_item", f"is not JSON: {error}") from None
-    if isinstance(row, dict) and row.get(column, "") is None:
-        return ""
-    hint = "; name one by --text_column"
-    try:
+        if isinstance(row, dict) and row.get(column, "") is None:
+            return ""
+        hint = "; name one by --text_column"
         text = tables.require(row, column, str, hint=hint)
     except UserError as error:
         raise Unusable("broken_item", str(error)) from None
+    except ValueError as error:
+        raise Unusable("broken_item", f"is not JSON: {error}") from None
     return _without_title(text, row.get("title"))
 
 

@@ -44,11 +44,9 @@ def read_header(head: bytes) -> tuple[str, tuple[tuple[int, str], ...]]:
     text = re.split(rb"<page[\s>]", head, maxsplit=1)[0]
     text = text.decode("utf-8", "replace")
     language = _LANGUAGE.search(text)
-    namespaces = (
-        (int(number), html.unescape(name))
-        for number, name in _NAMESPACE.findall(text)
-    )
-    return (language[1] if language else ""), tuple(namespaces)
+    found = _NAMESPACE.findall(text)
+    namespaces = tuple((int(key), html.unescape(name)) for key, name in found)
+    return (language[1] if language else ""), namespaces
 
 
 def split_pages(

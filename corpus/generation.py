@@ -90,27 +90,19 @@ def generate(
         if source.kind == PARQUET:
             reading.require_pyarrow(path)
     versions = {name: importlib.metadata.version(name) for name in _LIBRARIES}
-    job = Job(
-        paths,
-        output_dir,
-        "corpus",
-        "output_dir",
-        {
-            "version of corpora": _CORPUS_VERSION,
-            "input_file": input_states,
-            **dataclasses.asdict(flags),
-            **{f"version of {name}": found for name, found in versions.items()},
-        },
-    )
+    fingerprint = {
+        "version of corpora": _CORPUS_VERSION,
+        "input_file": input_states,
+        **dataclasses.asdict(flags),
+        **{f"version of {name}": found for name, found in versions.items()},
+    }
+    job = Job(paths, output_dir, "corpus", "output_dir", fingerprint)
     chunk_bytes = max(input_bytes // _CHUNKS, _LEAST_CHUNK_BYTES)
-    steps = CorpusSteps(
-        flags,
-        is_strict,
-        len(paths)
-        * math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES)),
-        min(chunk_bytes, _MOST_CHUNK_BYTES),
-        inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files",
-    )
+    chunk_bytes = min(chunk_bytes, _MOST_CHUNK_BYTES)
+    per_file = math.ceil(max(input_bytes, 1) / (len(paths) * _BUCKET_BYTES))
+    num_buckets = len(paths) * per_file
+    name = inputs[0] if len(inputs) == 1 else f"{len(inputs)} input files"
+    steps = CorpusSteps(flags, is_strict, num_buckets, chunk_bytes, name)
     file_system.make_directory(output_dir)
     report_file = os.path.join(output_dir, "corpus.json")
     if file_system.exists(report_file) and not file_system.exists(job.manifest):
@@ -131,23 +123,14 @@ def generate(
                 logging.warning("%s", line)
                 warned.add(what)
 
-    run = engine.make_files(
-        job,
-        steps,
-        inputs,
-        runner,
-        input_bytes,
-        warn,
-    )
+    run = engine.make_files(job, steps, inputs, runner, input_bytes, warn)
     steps.check(run.total)  # --strict may be given once all is complete
+    totals = run.total["inputs"]
     report = {
         **summary.make_report(run, outputs, output_dir),
         "flags": dataclasses.asdict(flags),
         "versions": versions,
-        "inputs": {
-            path: {**kinds[path], **run.total["inputs"][path]}
-            for path in inputs
-        },
+        "inputs": {path: {**kinds[path], **totals[path]} for path in inputs},
     }
     text_files.write_json(report_file, report, indent=1, ensure_ascii=False)
     file_system.remove_leftovers(report_file)
@@ -209,9 +192,8 @@ class CorpusSteps(Steps):
         self, sources: Sequence[str], place: Any
     ) -> Iterator[tuple[Chunk, tuple[int, int]]]:
         """Yield the items of files, and the place behind them."""
-        return reading.read_chunks(
-            sources, self.flags, self.chunk_bytes, place or (0, 0)
-        )
+        start = place or (0, 0)
+        return reading.read_chunks(sources, self.flags, self.chunk_bytes, start)
 
     def size_of(self, chunk: Chunk) -> int:
         """Return the bytes of the input files that were read for a chunk."""
@@ -261,9 +243,8 @@ class CorpusSteps(Steps):
         if problems and self.is_strict:
             raise UserError(f"{problems[0]} (--strict)")
         if not total["counts"].get("documents"):
-            reasons = summary.in_words(
-                total["counts"], summary.DROPPED + summary.REASONS
-            )
+            names = summary.DROPPED + summary.REASONS
+            reasons = summary.in_words(total["counts"], names)
             why = f" ({reasons})" if reasons else ""
             if problems:
                 why += f"; the first problem: {problems[0]}"
@@ -282,10 +263,9 @@ class CorpusSteps(Steps):
         counts = collections.Counter(duplicates=num_duplicates)
         for text in texts:
             num_sentences = text.count(b"\n")
-            num_characters = len(text.decode()) - num_sentences
             file.write(text + b"\n")
             counts["documents"] += 1
             counts["sentences"] += num_sentences
             counts["words"] += len(text.split())
-            counts["characters"] += num_characters
+            counts["characters"] += len(text.decode()) - num_sentences
         return {"bounds": [0, file.tell()], "counts": counts}

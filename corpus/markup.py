@@ -89,22 +89,16 @@ _VARIANT = re.compile(
 )
 
 
-class Block(NamedTuple):
-    """A paragraph of wikitext, with links, entities and rendered templates.
-
-    `introduces` says that no other paragraph follows, but a list, a table, a
-    heading or the end of the page.
-    """
-
-    text: str
-    introduces: bool
-
-
 # --- The whole page ---------------------------------------------------------
-def blocks(
+def paragraphs(
     wikitext: str, site: Site, counts: collections.Counter[str]
-) -> list[Block]:
-    """Return the paragraphs of a page that hold text; count what is removed."""
+) -> Iterator[tuple[str, bool]]:
+    """Return the paragraphs of a page that hold text; count what is removed.
+
+    They are wikitext, with links, entities and rendered templates. Beside each
+    stands whether no other one follows, but a list, a table, a heading or the
+    end of the page: it may introduce that.
+    """
     text = wikitext.replace("\r\n", "\n")
     if "\ue000" <= max(text, default=""):
         text = text.translate(_UNMARK)
@@ -118,7 +112,7 @@ def blocks(
     if "__" in text:
         # Switches such as __NOTOC__ show nothing.
         text = _SWITCH.sub(lambda m: m[0] if m[0].upper() != m[0] else "", text)
-    return list(_paragraphs(text, site, counts))
+    return _paragraphs(text, site, counts)
 
 
 # --- Tags -------------------------------------------------------------------
@@ -280,12 +274,10 @@ def _spans(text: str, site: Site) -> list[_Span]:
             while spans and spans[-1].start >= start:
                 spans.pop()
             spans.append(_Span(start, match.end(), kind))
-    broken = [
-        _Span(start, end, "broken")
-        for token, start, end in stack
-        if token in ("{{", "[[")
-    ]
-    return sorted(spans + broken) if broken else spans
+    for token, start, end in stack:
+        if token in ("{{", "[["):
+            spans.append(_Span(start, end, "broken"))
+    return sorted(spans)
 
 
 def _template(
@@ -321,8 +313,7 @@ _LINE_KINDS = {
     **dict.fromkeys("*#:;", "lists"),
     "=": "headings",
     **dict.fromkeys("|!", "table_lines"),
-    " ": "preformatted",
-    "\t": "preformatted",
+    **dict.fromkeys(" \t", "preformatted"),
     _CUT: "cut",
 }
 
@@ -342,7 +333,7 @@ def _kind_of_line(line: str) -> str:
 
 def _paragraphs(
     text: str, site: Site, counts: collections.Counter[str]
-) -> Iterator[Block]:
+) -> Iterator[tuple[str, bool]]:
     """Yield the runs of lines that are neither list, heading nor table."""
     lines: list[str] = []
     waiting = ""  # a paragraph; what follows it is not known yet
@@ -354,7 +345,7 @@ def _paragraphs(
                 counts["lines_of_reference_sections"] += 1
                 continue
             if waiting:
-                yield Block(waiting, introduces=False)
+                yield waiting, False
                 waiting = ""
             lines.append(line)
             continue
@@ -364,7 +355,7 @@ def _paragraphs(
         if kind == "blank":
             continue
         if waiting:
-            yield Block(waiting, introduces=True)
+            yield waiting, True
             waiting = ""
         if kind != "cut":
             counts[kind] += 1
@@ -378,7 +369,7 @@ def _paragraphs(
                 reference_level = 0
     if lines or waiting:
         waiting = waiting or _join(lines, site.language)
-        yield Block(waiting, introduces=True)
+        yield waiting, True
 
 
 def _join(lines: list[str], language: str) -> str:
@@ -403,12 +394,10 @@ def _without_quotes(line: str) -> str:
 
     def replace(match: re.Match[str]) -> str:
         nonlocal mixed
-        length = len(match[0])
-        if length == 3 and mixed:
-            before = line[max(0, match.start() - 2) : match.start()]
-            if before[-1:].strip():
-                mixed = False
-                return "'"
+        length, before = len(match[0]), line[match.start() - 1 : match.start()]
+        if length == 3 and mixed and before.strip():
+            mixed = False
+            return "'"
         return "'" * (1 if length == 4 else max(0, length - 5))
 
     return _QUOTES.sub(replace, line)

@@ -7,6 +7,7 @@ without it: "5 miles", not "5 miles (8.0 km)".
 
 import itertools
 import re
+from collections.abc import Sequence
 
 from corpus import words
 
@@ -51,10 +52,8 @@ def formatted(text: str, language: str) -> str | None:
 # --- Measures ----------------------------------------------------------------
 
 _MEASURES = words.read("measures")
-_UNITS = words.by_word(
-    (codes, (singular, plural))
-    for codes, singular, plural in _MEASURES["units"]
-)
+# Code -> singular and plural.
+_UNITS = words.by_word((codes, unit) for codes, *unit in _MEASURES["units"])
 _MULTIPLIED = re.compile(
     r"(e3|e6|e9|e12)(.+)$|([kMGT])((?:oilbbl|cuft|USgal|impgal)(?:/\w+)?)$"
 )
@@ -110,7 +109,6 @@ def convert(
 
 def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
     """Return a unit with the space or hyphen before it, None if unknown."""
-    is_symbol = named.get("abbr", "") in ("on", "in", "~")
     multiple = ""
     if match := _MULTIPLIED.match(code):
         multiple = _MEASURES["multiples"][match[1] or match[3]] + " "
@@ -126,7 +124,7 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
         )
     if named.get("adj") == "on":
         return f"-{multiple}{singular}".replace(" ", "-")
-    if is_symbol:
+    if named.get("abbr") in ("on", "in", "~"):
         unit, slash, per = code.partition("/")
         symbols = _MEASURES["symbols"]
         unit = symbols.get(unit, unit) + slash + symbols.get(per, per)
@@ -135,7 +133,7 @@ def _unit(code: str, is_one: bool, named: dict[str, str]) -> str | None:
     return f" {multiple}{unit}"
 
 
-def _names(code: str) -> tuple[str, str] | None:
+def _names(code: str) -> Sequence[str] | None:
     """Return the singular and the plural of a unit, also of "ft/s"."""
     if code in _UNITS:
         return _UNITS[code]

@@ -5,24 +5,17 @@ else is left to the workers. Chunk boundaries depend on the files alone, so that
 a resumed run finds the same chunks.
 """
 
-import contextlib
 import os
 import re
-import tempfile
 from collections.abc import Iterator, Sequence
+from tempfile import TemporaryFile
 from types import ModuleType
 
 from base import file_system, packages
 from base.errors import UserError
 
 from corpus import dumps, items, sources
-from corpus.items import (
-    Chunk,
-    CorpusFlags,
-    Item,
-    Source,
-    Unusable,
-)
+from corpus.items import Chunk, CorpusFlags, Item, Source, Unusable
 from corpus.sources import Blocks
 
 # Blank lines and the end of the line before them.
@@ -211,11 +204,9 @@ def require_pyarrow(path: str) -> ModuleType:
 
     It is optional, as most corpora are dumps or text.
     """
+    what = f"the parquet file {path}"
     return packages.load(
-        "pyarrow.parquet",
-        f"the parquet file {path}",
-        "pyarrow",
-        "requirements-parquet.txt",
+        "pyarrow.parquet", what, "pyarrow", "requirements-parquet.txt"
     )
 
 
@@ -229,21 +220,17 @@ def _read_rows(
     parquet = require_pyarrow(source.path)
     import pyarrow
 
+    # Parquet is read from its end, which a compressed file does not allow, and
+    # by pyarrow, which takes no remote file.
+    is_plain = not (blocks.compression or file_system.is_remote(source.path))
     number, size, detail = 0, 0, ""
     try:
-        with contextlib.ExitStack() as stack:
-            if blocks.compression or file_system.is_remote(source.path):
-                # Parquet is read from its end, which a compressed file does
-                # not allow, and by pyarrow, which takes no remote file.
-                plain = stack.enter_context(tempfile.TemporaryFile())
-                plain.writelines(blocks)
-                if blocks.damage:
-                    raise Unusable("unreadable_file", blocks.damage)
-            else:
-                plain = stack.enter_context(
-                    file_system.open_for_reading(source.path)
-                )
-            table = stack.enter_context(parquet.ParquetFile(plain))
+        with open(source.path, "rb") if is_plain else TemporaryFile() as file:
+            if not is_plain:
+                file.writelines(blocks)
+            if blocks.damage:
+                raise Unusable("unreadable_file", blocks.damage)
+            table = parquet.ParquetFile(file)
             column, names = flags.text_column, table.schema_arrow.names
             if column not in names:
                 raise Unusable(
@@ -251,7 +238,7 @@ def _read_rows(
                     f"has no column {column!r}, but {', '.join(names)}; name "
                     "one by --text_column",
                 )
-            size = os.fstat(plain.fileno()).st_size
+            size = os.fstat(file.fileno()).st_size
             for batch in table.iter_batches(256, columns=[column]):
                 for text in batch.column(0).to_pylist():
                     if not isinstance(text, str | None):

@@ -31,8 +31,7 @@ def _any_of(table: str, space: str) -> str:
 
 
 _REDIRECT = re.compile(
-    rf"\A\s*#\s*(?:{_any_of('redirects', '[ _]?')})\s*:?\s*\[\[",
-    re.IGNORECASE,
+    rf"\A\s*#\s*(?:{_any_of('redirects', '[ _]?')})\s*:?\s*\[\[", re.IGNORECASE
 )
 # {{Human name disambiguation}}, but not {{disambiguation needed}}.
 _DISAMBIGUATION = re.compile(
@@ -42,8 +41,7 @@ _DISAMBIGUATION = re.compile(
     re.IGNORECASE,
 )
 _TITLE = re.compile(
-    rf"[(（](?:{_any_of('title_words', ' ')})[)）]$",
-    re.IGNORECASE,
+    rf"[(（](?:{_any_of('title_words', ' ')})[)）]$", re.IGNORECASE
 )
 
 
@@ -65,9 +63,8 @@ class Site(NamedTuple):
         """
         prefix, colon, _ = target.partition(":")
         prefix = prefix.replace("_", " ").strip().lower()
-        return bool(colon) and (
-            prefix in LANGUAGE_CODES or prefix in self.hidden
-        )
+        is_known = prefix in LANGUAGE_CODES or prefix in self.hidden
+        return bool(colon) and is_known
 
 
 @functools.lru_cache(maxsize=64)
@@ -99,6 +96,5 @@ def is_disambiguation(wikitext: str, title: str, site: Site) -> bool:
     if _TITLE.search(title) or _DISAMBIGUATION.search(wikitext):
         return True
     own = _WORDS["disambiguations_of"].get(site.language)
-    return bool(
-        own and re.search(rf"\{{\{{{own}\s*[|}}]", wikitext, re.IGNORECASE)
-    )
+    pattern = rf"\{{\{{{own}\s*[|}}]"
+    return bool(own and re.search(pattern, wikitext, re.IGNORECASE))

@@ -10,6 +10,7 @@ A damaged file gives the blocks before the damage.
 
 import bz2
 import codecs
+import contextlib
 import gzip
 import lzma
 import re
@@ -111,7 +112,7 @@ class _Streams:
         return data
 
 
-class Blocks:
+class Blocks(contextlib.AbstractContextManager):
     """The decompressed bytes of a file, as UTF-8, in blocks.
 
     Iterating yields blocks of 1 MB or somewhat more, and ends early if the
@@ -144,9 +145,6 @@ class Blocks:
             if data.startswith(mark):
                 self._decoder = codecs.getincrementaldecoder(encoding)()
         self.head = self._in_utf8(data).removeprefix(codecs.BOM_UTF8)
-
-    def __enter__(self) -> "Blocks":
-        return self
 
     def __exit__(self, *unused) -> None:
         self._raw.close()
@@ -184,24 +182,20 @@ class Blocks:
         """Return at least `size` bytes, fewer at the end of the file."""
         # Remote files have no read1.
         read = getattr(self._file, "read1", self._file.read)
-        pieces, found = [], 0
+        pieces, found, compression = [], 0, self.compression
         while found < size and not self._ended:
             try:
                 piece = read(2**17)  # an error loses what it has read
+                self._ended = not piece
+                pieces.append(piece)
+                found += len(piece)
             except EOFError:
-                self._end(
-                    f"ends in the middle of its {self.compression} stream"
-                )
-                break
+                self._end(f"ends in the middle of its {compression} stream")
             except _DAMAGE + file_system.file_errors() as error:
-                if self.compression and isinstance(error, _DAMAGE):
-                    self._end(f"has damaged {self.compression} data ({error})")
-                else:
-                    self._end(f"cannot be read: {errors.reason(error)}")
-                break
-            self._ended = not piece
-            pieces.append(piece)
-            found += len(piece)
+                how = f"cannot be read: {errors.reason(error)}"
+                if compression and isinstance(error, _DAMAGE):
+                    how = f"has damaged {compression} data ({error})"
+                self._end(how)
         return b"".join(pieces)
 
 
@@ -212,11 +206,11 @@ def find_kind(blocks: Blocks) -> tuple[str, str]:
     for mark, (name, _) in _COMPRESSIONS.items():
         if blocks.head.startswith(mark):
             return "", f"is compressed twice, inside by {name}"
-    text = blocks.head
-    for pattern, found in _KINDS.items():
-        if re.match(pattern, text, re.DOTALL):
-            is_kind = found in items.ITEM_NAMES
-            return (found, "") if is_kind else ("", f"is {found}")
-    if len(text.decode("utf-8", "ignore").encode()) < 0.7 * len(text):
+    for pattern, kind in _KINDS.items():
+        if re.match(pattern, blocks.head, re.DOTALL):
+            is_read = kind in items.ITEM_NAMES
+            return (kind, "") if is_read else ("", f"is {kind}")
+    utf_8 = blocks.head.decode("utf-8", "ignore").encode()
+    if len(utf_8) < 0.7 * len(blocks.head):
         return "", "is neither UTF-8 nor UTF-16; convert it (iconv -t UTF-8)"
     return items.TEXT, ""

@@ -63,11 +63,8 @@ def make_report(
         sizes = {name: sums.pop(name, 0) for name in _SIZES}
         splits[split] = {**sizes, "files": files}
         counts.update(sums)  # duplicates
-    tables = {
-        "read": ("articles", "input_bytes", *_READ),
-        "dropped": DROPPED,
-        "problems": REASONS,
-    }
+    read = ("articles", "input_bytes", *_READ)
+    tables = {"read": read, "dropped": DROPPED, "problems": REASONS}
     return {
         title: {name: counts[name] for name in names if counts[name]}
         for title, names in tables.items()
@@ -95,12 +92,8 @@ def summarize(report: dict[str, Any]) -> list[str]:
         line += f" (articles: {read.get('articles', 0):,})"
     megabytes = read.get("input_bytes", 0) / 1e6
     lines = [f"read: {line}; {megabytes:,.1f} MB decompressed"]
-    for title in (
-        "dropped",
-        "problems",
-        "removed_from_pages",
-        "sentences_dropped",
-    ):
+    titles = "dropped problems removed_from_pages sentences_dropped".split()
+    for title in titles:
         if counts := report[title]:
             lines.append(
                 f"{title.replace('_', ' ')}: {sum(counts.values()):,} "
@@ -122,14 +115,12 @@ def summarize(report: dict[str, Any]) -> list[str]:
 def find_warnings(report: dict[str, Any]) -> list[str]:
     """Return a line for each count that makes a mistake likely."""
     found = []
-    problems = sum(report["problems"].values())
-    if problems:
+    if problems := sum(report["problems"].values()):
         found.append(
             f"{problems:,} parts of the input could not be used; corpus.json "
             "names the first ones, and --strict makes them errors"
         )
-    train = report[TRAIN]
-    heldout = report[HELDOUT]
+    train, heldout = report[TRAIN], report[HELDOUT]
     if heldout["files"] and not heldout["documents"]:
         found.append(
             "no document was held out: --heldout_fraction="

@@ -143,6 +143,10 @@ class Call(NamedTuple):
         """The first positional argument, "" without one."""
         return self.values[0] if self.values else ""
 
+    def named_as(self, *keys: str) -> str:
+        """Return the first argument with one of these names, "" if none is."""
+        return next(filter(None, map(self.named.get, keys)), "")
+
     def text(self) -> str | None:
         """Return what the template shows, None if that is not known."""
         renderer = renderer_of(self.name, self.language)
@@ -171,8 +175,7 @@ def _joined(between: str, prefix: str = "", most: int = 99) -> Renderer:
 
 def _in_language(call: Call) -> str:
     """Return the text of {{lang|de|Text}}."""
-    second = [*call.values, "", ""][1]
-    return call.named.get("2") or call.named.get("text") or second
+    return call.named_as("2", "text") or [*call.values, "", ""][1]
 
 
 def _transliterated(call: Call) -> str | None:
@@ -422,16 +425,15 @@ def _harvard(call: Call) -> str | None:
     if call.name in ("harvtxt", "harvp", "harvcoltxt"):
         return f"{authors} ({year})"
     text = f"{authors} {year}"
-    return (
-        text if call.name.startswith(("harvnb", "harvcolnb")) else f"({text})"
-    )
+    is_bare = call.name.startswith(("harvnb", "harvcolnb"))
+    return text if is_bare else f"({text})"
 
 
 def _link(call: Call) -> str | None:
     """Return the label of a link to another wiki, as {{ill|Name|de}}."""
-    for key in ("lt", "label", "نص", "عر", "texte", "fr", "text", "redigir"):
-        if call.named.get(key):
-            return call.named[key]
+    keys = ("lt", "label", "نص", "عر", "texte", "fr", "text", "redigir")
+    if label := call.named_as(*keys):
+        return label
     filled = list(filter(None, call.values))
     # The older form has the code first: {{ill|de|Name|label}}.
     if len(filled) > 1 and re.fullmatch(r"[a-z]{2,3}", filled[0]):
@@ -461,10 +463,7 @@ def _height(call: Call) -> str | None:
 
 def quotation(call: Call) -> str:
     """Return the quoted text, a paragraph of its own, without its source."""
-    for key in ("text", "quote", "Text"):
-        if call.named.get(key):
-            return call.named[key]
-    return call.first
+    return call.named_as("text", "quote", "Text") or call.first
 
 
 _MUSIC = {"flat": "♭", "sharp": "♯", "natural": "♮", "b": "♭", "#": "♯"}
@@ -585,45 +584,32 @@ _RENDERED: dict[str, dict[str, Renderer | str]] = {
     "pl": {"liczba": _number_with_unit},
     "pt": {"fmtn": _number_with_unit},
 }
-_RENDERERS = {
-    code: {
-        name: functools.partial(_filled, shown)
-        if isinstance(shown, str)
-        else shown
-        for names, shown in table.items()
-        for name in words.names(names)
-    }
-    for code, table in _RENDERED.items()
-}
+_BY_NAME = {c: words.by_word(t.items()) for c, t in _RENDERED.items()}
 
 _FRENCH_CENTURY = re.compile(r"([ivx]+)(er|e)( siècle)?( av\. j\.-c\.)?")
 # Patterns of names, and what renders them.
-_FAMILIES: dict[str, list[tuple[re.Pattern[str], Renderer]]] = {
-    "": [
-        (re.compile(r"formatnum:.*"), _formatted_number),
-        (re.compile(r"lang-[a-z-]+"), _labelled),
-        (re.compile(r"link-[a-z-]+|internal link helper.*"), _local_link),
-    ],
+_FAMILIES: dict[str, dict[str, Renderer]] = {
+    "": {
+        r"formatnum:.*": _formatted_number,
+        r"lang-[a-z-]+": _labelled,
+        r"link-[a-z-]+|internal link helper.*": _local_link,
+    },
     # {{1er}}, {{2e}} and {{e}}, {{me}} in M{{me}}; {{XIXe siècle}} and {{Ve
     # siècle av. J.-C.}}.
-    "fr": [
-        (
-            re.compile(
-                r"\d*(?:er|re|e|nd|nde|ème)|o|os|me|mes|lle|lles|gr|"
-                + _FRENCH_CENTURY.pattern
-            ),
-            _french_ordinal,
-        )
-    ],
+    "fr": {
+        r"\d*(?:er|re|e|nd|nde|ème)|o|os|me|mes|lle|lles|gr": _french_ordinal,
+        _FRENCH_CENTURY.pattern: _french_ordinal,
+    },
 }
 
 
 def renderer_of(name: str, language: str) -> Renderer | None:
     """Return the function that renders templates of this name, if any."""
     for code in (_code(language), ""):
-        if found := _RENDERERS.get(code, {}).get(name):
-            return found
-        for pattern, renderer in _FAMILIES.get(code, ()):
-            if pattern.fullmatch(name):
+        if found := _BY_NAME.get(code, {}).get(name):
+            is_text = isinstance(found, str)
+            return functools.partial(_filled, found) if is_text else found
+        for pattern, renderer in _FAMILIES.get(code, {}).items():
+            if re.fullmatch(pattern, name):
                 return renderer
     return None

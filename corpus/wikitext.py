@@ -35,17 +35,14 @@ def to_sentences(wikitext: str, site: Site) -> tuple[list[str], dict[str, int]]:
     """
     counts: collections.Counter[str] = collections.Counter()
     kept, language = [], site.language
-    for block in markup.blocks(wikitext, site, counts):
-        text = block.text
+    for text, introduces in markup.paragraphs(wikitext, site, counts):
         if not _MARKUP.isdisjoint(text):
             text = _plain(text, site)
         text = repairs.repair(text, language, counts)
         found = sentences.split(text, language)
         for number, sentence in enumerate(found, 1):
             last = number == len(found)
-            if reason := repairs.judge(
-                sentence, language, block.introduces, last
-            ):
+            if reason := repairs.judge(sentence, language, introduces, last):
                 counts[f"sentences_{reason}"] += 1
             else:
                 kept.append(sentence)
@@ -79,12 +76,12 @@ def _escape_open_brackets(text: str) -> str:
                 unmatched += [start, match.start()]
         else:
             unmatched.append(match.start())
-    pieces = []
-    position = 0
-    for place in sorted(unmatched + stack):
-        pieces += [text[position:place], f"&#{ord(text[place])};"]
-        position = place + 1
-    return "".join([*pieces, text[position:]])
+    places = {*unmatched, *stack}
+
+    def escape(match: re.Match[str]) -> str:
+        return f"&#{ord(match[0])};" if match.start() in places else match[0]
+
+    return _BRACKET.sub(escape, text)
 
 
 def _render(code: mwparserfromhell.wikicode.Wikicode | None, site: Site) -> str:

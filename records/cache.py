@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from base import cluster, file_system, text_files
 
-import tensorflow as tf
 from absl import logging
 
 from records import in_memory, streaming, tfrecord
@@ -57,19 +56,18 @@ class RecordCache(NamedTuple):
         path = self.path(name)
         self.make(path, fingerprint, write)
         schema = {n: f for n, f in self.schema.items() if has(n)}
+        words = "vocab_size of the configuration"
+        bounds = {"input_ids": streaming.Bound(self.vocab_size, words)}
+        flags = {n: "max_seq_length" for n, f in schema.items() if f.length > 1}
         data = in_memory.ShortRecords.read(
-            [path],
-            schema,
-            {
-                "input_ids": streaming.Bound(
-                    self.vocab_size, "vocab_size of the configuration"
-                )
-            },
-            {n: "max_seq_length" for n, f in schema.items() if f.length > 1},
-            self.pad_to_max_length,
+            [path], schema, bounds, flags, self.pad_to_max_length
         )
-        logging.info("%s:", path)
-        data.log_lengths()
+        similar = "" if self.pad_to_max_length else "similar lengths, at most "
+        logging.info(
+            f"{path}: {data.num_records} records, {data.lengths.mean():.1f} "
+            f"tokens on average, in batches padded to {similar}"
+            f"{data.full_length}"
+        )
         return data
 
     def make(
@@ -91,7 +89,7 @@ class RecordCache(NamedTuple):
 
     def has(self, path: str, fingerprint: Mapping[str, Any]) -> bool:
         """Return whether a file is there with this fingerprint."""
-        return has_fingerprint(path, fingerprint) and tf.io.gfile.exists(path)
+        return has_fingerprint(path, fingerprint) and file_system.exists(path)
 
 
 def has_fingerprint(path: str, fingerprint: Mapping[str, Any]) -> bool:

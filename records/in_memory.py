@@ -22,11 +22,8 @@ import functools
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 
-from base.errors import UserError
-
 import numpy as np
 import tensorflow as tf
-from absl import logging
 
 from records import streaming, tfrecord
 from records.lengths import bucket_lengths
@@ -41,9 +38,6 @@ class BatchPlan:
 
     `lengths` are the tokens of each record, [n], `buckets` the lengths that a
     batch may be padded to, ascending.
-
-    Raises:
-        UserError: there is no record.
     """
 
     def __init__(
@@ -57,8 +51,6 @@ class BatchPlan:
         self.batch_size = batch_size
         self.buckets = np.asarray(buckets)
         self.seed = seed
-        if len(self.lengths) == 0:
-            raise UserError("there is no record to make batches of")
         # Consecutive steps are in one window. The training loop reads lengths
         # of later steps while the input pipeline makes the batches of others,
         # so two windows alternate where they meet, hence more than one.
@@ -161,11 +153,9 @@ class ShortRecords:
                 is_real = batch.pop("example_weights") > 0
                 for name, value in batch.items():
                     parts[name].append(_narrow(value[is_real]))
-        full_length = schema["input_ids"].length
+        full = schema["input_ids"].length
         sequences = [
-            name
-            for name, feature in schema.items()
-            if feature.length == full_length and feature.per_token
+            n for n, f in schema.items() if f.per_token and f.length == full
         ]
         features = {name: np.concatenate(some) for name, some in parts.items()}
         return cls(features, sequences, pad_to_max_length)
@@ -222,26 +212,13 @@ class ShortRecords:
         The length is None if it differs from batch to batch.
         """
         rows = [size] if self.group == 1 else [size, self.group]
-        shapes = {
-            name: [length, *value.shape[2:]]
-            if name in self.sequences
-            else value.shape[1:]
-            for name, value in self.features.items()
-        }
-        return {
-            name: tf.TensorSpec([*rows, *shapes[name]], _type_in_batch(value))
-            for name, value in self.features.items()
-        }
-
-    def log_lengths(self) -> None:
-        """Log the mean number of tokens, and the lengths of batches."""
-        logging.info(
-            "  %d records, %.1f tokens on average, in batches padded to %s%d",
-            self.num_records,
-            self.lengths.mean(),
-            "" if self.pad_to_max_length else "similar lengths, at most ",
-            self.full_length,
-        )
+        specs = {}
+        for name, value in self.features.items():
+            inner = value.shape[1:]
+            if name in self.sequences:
+                inner = [length, *inner[1:]]
+            specs[name] = tf.TensorSpec([*rows, *inner], _type_in_batch(value))
+        return specs
 
 
 class TrainingBatches:

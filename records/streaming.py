@@ -74,7 +74,7 @@ class RecordFiles:
         num_records: their sum.
 
     Raises:
-        UserError: a file is damaged or of another schema, or all are empty.
+        UserError: a file is damaged, empty or of another schema.
     """
 
     def __init__(
@@ -86,53 +86,37 @@ class RecordFiles:
     ):
         self.files = files
         self.schema = schema
-        self.bounds = {
-            name: bounds.get(name, _INT32)
-            for name, feature in schema.items()
-            if feature.dtype == "int64"
-        }
-        for path in files:
-            self._check_schema(path, length_flags)
-        self.counts = self._count()
-        self.num_records = sum(self.counts.values())
-
-    def _check_schema(self, path: str, flags: Mapping[str, str]) -> None:
-        # The first record alone: all records of a file come from one run of
+        integers = [n for n, f in schema.items() if f.dtype == "int64"]
+        self.bounds = {name: bounds.get(name, _INT32) for name in integers}
+        # The first records alone: all records of a file come from one run of
         # its writer. Without this check, a wrong --max_seq_length would be an
         # error of tf.io.parse_example that names neither the file nor the flag.
-        lengths = tfrecord.describe_first_record(path)
-        for name, feature in self.schema.items():
-            if name not in lengths:
-                raise UserError(
-                    f"{path} has no feature {name!r} (it has "
-                    f"{', '.join(sorted(lengths))}): its records were made for "
-                    "another task, or by another program"
-                )
-            if lengths[name] != feature.length:
-                flag = flags.get(name, name)
-                raise UserError(
-                    f"{path} was made with another {flag}: its {name} has "
-                    f"{lengths[name]} values, --{flag} is {feature.length}; "
-                    f"use --{flag}={lengths[name]} or make the data again"
-                )
-
-    def _count(self) -> dict[str, int]:
-        """Return the number of records of each file."""
+        for path in files:
+            lengths = tfrecord.describe_first_record(path)
+            for name, feature in schema.items():
+                if name not in lengths:
+                    raise UserError(
+                        f"{path} has no feature {name!r} (it has "
+                        f"{', '.join(sorted(lengths))}): its records were made "
+                        "for another task, or by another program"
+                    )
+                if lengths[name] != feature.length:
+                    flag = length_flags.get(name, name)
+                    raise UserError(
+                        f"{path} was made with another {flag}: its {name} has "
+                        f"{lengths[name]} values, --{flag} is {feature.length};"
+                        f" use --{flag}={lengths[name]} or make the data again"
+                    )
         # The size of an epoch has to be known: it gives the epoch of every
         # step, and with it the place where a resumed run continues.
-        counts: dict[str, int] = {}
-        with progress.Bar(len(self.files), "files", "Counting records") as bar:
-            for path in self.files:
-                counts[path] = tfrecord.count_records(path)
-                if not counts[path]:
-                    logging.warning("%s holds no record", path)
+        self.counts: dict[str, int] = {}
+        with progress.Bar(len(files), "files", "Counting records") as bar:
+            for path in files:
+                self.counts[path] = tfrecord.count_records(path)
                 bar.update(1)
-        if not sum(counts.values()):
-            raise UserError(
-                f"the {len(counts)} input files hold no record, the first: "
-                f"{self.files[0]}"
-            )
-        return counts
+        self.num_records = sum(self.counts.values())
+        # As TFRecordDataset calls the compression of a file.
+        self._kinds = ["GZIP" * tfrecord.is_gzip(path) for path in files]
 
     # --- Batches -------------------------------------------------------------
 
@@ -141,7 +125,14 @@ class RecordFiles:
 
         Integers are int32 then.
         """
-        batch = parse_batch(serialized, self.schema)
+        spec = {
+            name: tf.io.FixedLenFeature(
+                [] if feature.length == 1 else [feature.length], feature.dtype
+            )
+            for name, feature in self.schema.items()
+        }
+        # The whole batch at once, which is many times faster than one by one.
+        batch = tf.io.parse_example(serialized, spec)
         # The original does not check ids. A gather out of range returns zeros
         # on a GPU and, compiled by XLA, the row of the largest id: with the
         # vocabulary of another model it would train a wrong model silently.
@@ -176,16 +167,15 @@ class RecordFiles:
         Earlier records of its epoch are skipped undecoded, earlier epochs are
         not read.
         """
-        paths, kinds = tf.constant(list(self.files)), self._compression()
+        paths, kinds = tf.constant(list(self.files)), tf.constant(self._kinds)
 
         def one_epoch(epoch: tf.Tensor) -> tf.data.Dataset:
             order = tf.random.experimental.stateless_shuffle(
                 tf.range(tf.size(paths)),
                 seed=tf.stack([tf.constant(seed, tf.int64), epoch]),
             )
-            dataset = tf.data.Dataset.from_tensor_slices(
-                (tf.gather(paths, order), tf.gather(kinds, order))
-            ).interleave(
+            files = tf.gather(paths, order), tf.gather(kinds, order)
+            dataset = tf.data.Dataset.from_tensor_slices(files).interleave(
                 _open,
                 cycle_length=CYCLE_LENGTH,
                 block_length=BLOCK_LENGTH,
@@ -220,11 +210,8 @@ class RecordFiles:
         """Return this worker's part of the batches from an example on."""
         # The stream is endless: drop_remainder drops nothing, it only makes
         # the batch size known when the graph is built.
-        batches = (
-            self.stream(seed, start)
-            .enumerate(start)
-            .batch(batch_size, drop_remainder=True)
-        )
+        numbered = self.stream(seed, start).enumerate(start)
+        batches = numbered.batch(batch_size, drop_remainder=True)
 
         def made(numbers: tf.Tensor, serialized: tf.Tensor) -> Batch:
             return self.prepare(self.decode(serialized), numbers, seed)
@@ -272,14 +259,10 @@ class RecordFiles:
             is_real = tf.not_equal(serialized, "")
             # The filling is not decoded: "" is an Example without features. A
             # replica's part may be filling alone, [0] strings are decoded then.
-            batch = self.prepare(
-                self.decode(tf.boolean_mask(serialized, is_real)),
-                tf.boolean_mask(numbers, is_real),
-                None,
-            )
-            missing = tf.size(serialized) - tf.math.count_nonzero(
-                is_real, dtype=tf.int32
-            )
+            records = tf.boolean_mask(serialized, is_real)
+            numbers = tf.boolean_mask(numbers, is_real)
+            batch = self.prepare(self.decode(records), numbers, None)
+            missing = tf.math.count_nonzero(~is_real, dtype=tf.int32)
             for name, value in batch.items():
                 padding = [[0, missing], *[[0, 0]] * (value.shape.rank - 1)]
                 batch[name] = tf.ensure_shape(
@@ -289,23 +272,10 @@ class RecordFiles:
             batch["example_weights"] = tf.cast(is_real, tf.float32)
             return batch
 
-        batches = (
-            tf.data.Dataset.from_tensor_slices(
-                (list(self.files), self._compression())
-            )
-            .flat_map(_open)
-            .enumerate()
-            .batch(batch_size)
-            .take(max_steps)
-            .map(fill)
-        )
-        return _of_worker(batches, context, batch_size, made)
-
-    def _compression(self) -> tf.Tensor:
-        """Return "GZIP" or "" for each file: [num_files]."""
-        return tf.constant(
-            ["GZIP" if tfrecord.is_gzip(path) else "" for path in self.files]
-        )
+        files = list(self.files), self._kinds
+        records = tf.data.Dataset.from_tensor_slices(files).flat_map(_open)
+        batches = records.enumerate().batch(batch_size).take(max_steps)
+        return _of_worker(batches.map(fill), context, batch_size, made)
 
     # --- Errors --------------------------------------------------------------
 
@@ -334,10 +304,8 @@ class RecordFiles:
             tf.errors.OutOfRangeError,
             UnicodeDecodeError,  # TensorFlow's words have a damaged name
         ) as error:
-            logging.error(
-                "Reading failed (%s); looking for the file",
-                errors.reason(error),
-            )
+            why = errors.reason(error)
+            logging.error("Reading failed (%s); looking for the file", why)
             for path in self.files:
                 try:
                     for at, record in enumerate(tfrecord.read_records(path)):
@@ -371,24 +339,6 @@ class RecordFiles:
 
 def _open(path: tf.Tensor, compression: tf.Tensor) -> tf.data.Dataset:
     return tf.data.TFRecordDataset(path, compression, _READ_BUFFER)
-
-
-def parse_batch(
-    serialized: tf.Tensor, schema: Mapping[str, tfrecord.Feature]
-) -> Batch:
-    """Decode a batch of serialized tf.train.Example, [B] strings.
-
-    Features are [B, length], [B] for length 1, of the types of the schema.
-    """
-    spec = {
-        name: tf.io.FixedLenFeature(
-            [] if feature.length == 1 else [feature.length],
-            tf.dtypes.as_dtype(feature.dtype),
-        )
-        for name, feature in schema.items()
-    }
-    # The whole batch at once, which is many times faster than one by one.
-    return tf.io.parse_example(serialized, spec)
 
 
 def batch_specs(
@@ -442,10 +392,9 @@ def split_among_replicas(
 
     def parts(*batch: Batch | tf.Tensor) -> tf.data.Dataset:
         # A batch of one element comes alone.
-        mine = tf.nest.map_structure(part, batch)
-        return tf.data.Dataset.from_tensor_slices(
-            mine if len(mine) > 1 else mine[0]
-        )
+        whole = batch if len(batch) > 1 else batch[0]
+        mine = tf.nest.map_structure(part, whole)
+        return tf.data.Dataset.from_tensor_slices(mine)
 
     return batches.flat_map(parts)
 

@@ -25,9 +25,8 @@ Use:
 
 import contextlib
 import gzip
-import os
 import zlib
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping
 from typing import IO, NamedTuple
 
 from base import file_system
@@ -85,7 +84,7 @@ class Feature(NamedTuple):
 # --- Writing -----------------------------------------------------------------
 
 
-class RecordWriter:
+class RecordWriter(contextlib.AbstractContextManager):
     """Writes records to an open binary file, and counts them; it stays open.
 
     With compression "GZIP", each writer writes one gzip member. Members can be
@@ -102,9 +101,6 @@ class RecordWriter:
             self._gzip = gzip.GzipFile("", "wb", 6, file, mtime=0)
             self._file = self._gzip
 
-    def __enter__(self) -> "RecordWriter":
-        return self
-
     def __exit__(self, *unused) -> None:
         """End the gzip member; the file itself stays open."""
         if self._gzip:
@@ -118,9 +114,7 @@ class RecordWriter:
         arrays = {name: np.asarray(array) for name, array in features.items()}
         sizes = {array.shape[0] for array in arrays.values()}
         if len(sizes) != 1:
-            raise ValueError(
-                f"features differ in their number of rows: {sizes}"
-            )
+            raise ValueError(f"features differ in number of rows: {sizes}")
         (size,) = sizes
         for start in range(0, size, _CHUNK_ROWS):
             rows = slice(start, start + _CHUNK_ROWS)
@@ -134,22 +128,26 @@ class _Columns(NamedTuple):
 
     Attributes:
         blocks: pairs (bytes, kept). The bytes are uint8 [n, width], or
-            [1, width] if all rows are alike; kept is bool [n, width], or None
+            [1, width] if all rows are alike; kept is bool [n, width], or True
             if all bytes are kept.
         lengths: int64 [n] or [1], the number of bytes that each row keeps.
     """
 
-    blocks: list[tuple[np.ndarray, np.ndarray | None]]
+    blocks: list[tuple[np.ndarray, np.ndarray | bool]]
     lengths: np.ndarray
+
+
+def _whole(block: np.ndarray) -> _Columns:
+    """Return bytes that are all kept, [n, width] or [1, width]."""
+    return _Columns([(block, True)], np.array([block.shape[1]]))
 
 
 def _constant(text: bytes) -> _Columns:
     """Return the same bytes for all rows."""
-    block = np.frombuffer(text, np.uint8)[None]
-    return _Columns([(block, None)], np.array([len(text)]))
+    return _whole(np.frombuffer(text, np.uint8)[None])
 
 
-def _concatenate(parts: Sequence[_Columns]) -> _Columns:
+def _concatenate(*parts: _Columns) -> _Columns:
     """Return several parts of messages, one after the other."""
     blocks = [block for part in parts for block in part.blocks]
     return _Columns(blocks, sum(part.lengths for part in parts))
@@ -169,9 +167,7 @@ def _varints(values: np.ndarray) -> _Columns:
     # Bytes of the largest number: its bits / 7, rounded up.
     width = max(1, -(-int(bits.max(initial=0)).bit_length() // 7))
     if width == 1:
-        return _Columns(
-            [(bits.astype(np.uint8, copy=False), None)], np.array([count])
-        )
+        return _whole(bits.astype(np.uint8, copy=False))
     if width <= 4:
         # Halves the work; enough for the ids of every vocabulary.
         bits = bits.astype(np.uint32)
@@ -197,13 +193,8 @@ def _delimited(number: int, body: _Columns) -> _Columns:
     # Bodies of one length need one length field for all rows.
     if lengths.min() == lengths.max():
         lengths = lengths[:1]
-    return _concatenate(
-        [
-            _constant(bytes([number << 3 | _DELIMITED])),
-            _varints(lengths[:, None]),
-            body,
-        ]
-    )
+    tag = _constant(bytes([number << 3 | _DELIMITED]))
+    return _concatenate(tag, _varints(lengths[:, None]), body)
 
 
 def _feature(name: str, values: np.ndarray) -> _Columns:
@@ -211,8 +202,7 @@ def _feature(name: str, values: np.ndarray) -> _Columns:
     values = values.reshape(values.shape[0], -1)
     if np.issubdtype(values.dtype, np.floating):
         data = np.ascontiguousarray(values, "<f4").view(np.uint8)
-        kind = _FLOAT_LIST
-        numbers = _Columns([(data, None)], np.array([data.shape[1]]))
+        kind, numbers = _FLOAT_LIST, _whole(data)
     elif np.issubdtype(values.dtype, np.integer):
         kind, numbers = _INT64_LIST, _varints(values)
     else:
@@ -221,7 +211,7 @@ def _feature(name: str, values: np.ndarray) -> _Columns:
     values_field = _delimited(1, numbers) if values.shape[1] else numbers
     key = _delimited(1, _constant(name.encode()))
     value = _delimited(2, _delimited(kind, values_field))
-    return _delimited(1, _concatenate([key, value]))
+    return _delimited(1, _concatenate(key, value))
 
 
 def _encode_chunk(features: Mapping[str, np.ndarray]) -> bytes:
@@ -230,13 +220,17 @@ def _encode_chunk(features: Mapping[str, np.ndarray]) -> bytes:
     # The features of an example are sorted by name, as protobuf does it in
     # deterministic mode.
     entries = [_feature(name, features[name]) for name in sorted(features)]
-    examples = _delimited(1, _concatenate(entries))
+    examples = _delimited(1, _concatenate(*entries))
     lengths = np.broadcast_to(examples.lengths, rows)
     # 12 bytes before each example and 4 after it; the last are filled in when
     # the bytes of the example lie side by side.
-    columns = _concatenate([_header(lengths), examples, _constant(bytes(4))])
-    data, kept = _side_by_side(columns, rows)
-    flat = data[kept]
+    columns = _concatenate(_header(lengths), examples, _constant(bytes(4)))
+    data, kept = [], []
+    for block, is_kept in columns.blocks:
+        shape = rows, block.shape[1]
+        data.append(np.broadcast_to(block, shape))
+        kept.append(np.broadcast_to(is_kept, shape))
+    flat = np.concatenate(data, axis=1)[np.concatenate(kept, axis=1)]
     # The checksum of each record goes into its last four bytes.
     bounds = np.concatenate([[0], np.cumsum(lengths + 16)])
     text, starts = flat.tobytes(), (bounds[:-1] + 12).tolist()
@@ -250,30 +244,13 @@ def _encode_chunk(features: Mapping[str, np.ndarray]) -> bytes:
     return flat.tobytes()
 
 
-def _side_by_side(
-    columns: _Columns, rows: int
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return all blocks as one matrix of bytes, and which bytes are kept."""
-    width = sum(block.shape[1] for block, _ in columns.blocks)
-    data = np.empty((rows, width), np.uint8)
-    all_kept = np.ones((rows, width), bool)
-    end = 0
-    for block, kept in columns.blocks:
-        start, end = end, end + block.shape[1]
-        data[:, start:end] = block
-        if kept is not None:
-            all_kept[:, start:end] = kept
-    return data, all_kept
-
-
 def _header(lengths: np.ndarray) -> _Columns:
     """Return the header of each record: its length and the checksum of it."""
     # Most records have one of a few lengths.
     distinct, inverse = np.unique(lengths, return_inverse=True)
     texts = [int(length).to_bytes(8, "little") for length in distinct]
     table = b"".join(text + _masked_crc_bytes(text) for text in texts)
-    block = np.frombuffer(table, np.uint8).reshape(-1, 12)[inverse]
-    return _Columns([(block, None)], np.array([12]))
+    return _whole(np.frombuffer(table, np.uint8).reshape(-1, 12)[inverse])
 
 
 def _mask_crc(crc: np.ndarray) -> np.ndarray:
@@ -282,9 +259,8 @@ def _mask_crc(crc: np.ndarray) -> np.ndarray:
     The checksum of data that ends with its own checksum is the same for all
     data; with this change it is not.
     """
-    return ((crc >> np.uint32(15)) | (crc << np.uint32(17))) + np.uint32(
-        0xA282EAD8
-    )
+    rotated = (crc >> np.uint32(15)) | (crc << np.uint32(17))
+    return rotated + np.uint32(0xA282EAD8)
 
 
 def _masked_crc_bytes(data: bytes) -> bytes:
@@ -345,8 +321,7 @@ def count_records(path: str) -> int:
         return sum(1 for _ in read_records(path))
     num_records = position = 0
     with file_system.open_for_reading(path) as file:
-        file.seek(0, os.SEEK_END)
-        size = file.tell()
+        size, _ = file_system.file_state(path)
         while position < size:
             file.seek(position)
             try:

@@ -81,11 +81,8 @@ def make_files(
             on_result(total)
         run.finish(total)
     if run.todo:
-        logging.info(
-            "Wrote %s in %.1f s",
-            counted(len(run.todo), "file"),
-            time.monotonic() - start,
-        )
+        files = counted(len(run.todo), "file")
+        logging.info("Wrote %s in %.1f s", files, time.monotonic() - start)
     return run
 
 
@@ -155,28 +152,26 @@ def _set_up(settings: tuple[Steps, Scratch]) -> tuple[Steps, Scratch]:
     return settings
 
 
-def _work(
-    settings: tuple[Steps, Scratch], work: _Work
-) -> dict[str, Any] | None:
+def _work(settings: tuple[Steps, Scratch], job: _Work) -> dict[str, Any] | None:
     """Make the file of a job; return the result of a chunk."""
     steps, scratch = settings
-    if work.kind == "chunk":
-        chunk, place = work.source
+    if job.kind == "chunk":
+        chunk, place = job.source
         pairs, result = steps.map(chunk)
         buckets = collections.defaultdict(list)
         for bucket, value in pairs:
             buckets[bucket] += _LENGTH.pack(len(value)), value
         bounds = np.zeros(steps.num_buckets + 1, np.uint64)
-        with scratch.open("chunk", work.index) as (file, entry):
+        with scratch.open("chunk", job.index) as (file, entry):
             for bucket in sorted(buckets):
                 bounds[bucket + 1] = sum(map(len, buckets[bucket]))
                 file.writelines(buckets[bucket])
             file.write(np.cumsum(bounds, dtype=np.uint64).tobytes())
             entry.update(place=place, result=result)
         return result
-    values = scratch.read_bucket(work.source, work.index, steps.num_buckets)
-    with scratch.open("bucket", work.index) as (file, entry):
-        entry.update(steps.reduce(work.index, values, file))
+    values = scratch.read_bucket(job.source, job.index, steps.num_buckets)
+    with scratch.open("bucket", job.index) as (file, entry):
+        entry.update(steps.reduce(job.index, values, file))
     return None
 
 
@@ -240,10 +235,8 @@ def _make_files(
                     chunk, _ = work.source
                     bar.update(steps.size_of(chunk))
                     on_result(result)
-            total = steps.add(
-                scratch.result("chunk", index)["result"]
-                for index in range(num_units)
-            )
+            units = (scratch.result("chunk", n) for n in range(num_units))
+            total = steps.add(unit["result"] for unit in units)
             steps.check(total)
             if run.todo:
                 _reduce(run, steps, scratch, pool, num_units)

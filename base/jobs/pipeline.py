@@ -91,10 +91,9 @@ def _build(
         | "GroupByBucket" >> beam.GroupByKey()
         | "Reduce" >> beam.ParDo(_Reduce(steps, folder, todo))
     )
+    files = [[index, *run.job.target(index)] for index in run.todo]
     targets = create(
-        pipeline,
-        [[index, *run.job.target(index)] for index in run.todo],
-        f"{folder}/targets.json",
+        pipeline, files, f"{folder}/targets.json"
     ) | "Target" >> beam.Map(lambda item: (item[0], Target(*item[1:])))
     _ = (
         (made, targets)
@@ -188,8 +187,6 @@ def _publish(element: tuple[int, Iterable], steps: Steps) -> None:
     (target,) = [value for value in values if isinstance(value, Target)]
     found = {v[0]: v[1:] for v in values if not isinstance(v, Target)}
     # A bucket without values has no group.
-    made = {
-        bucket: found.get(bucket, job_steps.NOTHING)
-        for bucket in steps.buckets_of(index)
-    }
+    buckets = steps.buckets_of(index)
+    made = {b: found.get(b, job_steps.NOTHING) for b in buckets}
     job_steps.publish(steps, index, target, made)

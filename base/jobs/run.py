@@ -115,11 +115,8 @@ class Run:
         self.job = job
         self.entries: dict[str, Any] = dict(manifest.get("files", {}))
         self._read_entries()
-        self.todo = [
-            index
-            for index, path in enumerate(job.outputs)
-            if not self._is_complete(path)
-        ]
+        paths = enumerate(job.outputs)
+        self.todo = [n for n, path in paths if not self._is_complete(path)]
         self.total = manifest.get("total")
 
     def finish(self, total: Any = None) -> None:
@@ -149,29 +146,23 @@ class Run:
             file_system.remove(self.job.manifest)
 
     def _read_entries(self) -> None:
-        there = {
-            name for name, _ in file_system.files_below(self.job.shared_dir)
-        }
+        there = dict(file_system.files_below(self.job.shared_dir))
         for index, path in enumerate(self.job.outputs):
             entry = self.job.target(index).entry
-            if os.path.basename(entry) in there:
-                if found := text_files.read_own_json(entry):
-                    self.entries[path] = found
+            is_there = os.path.basename(entry) in there
+            if is_there and (found := text_files.read_own_json(entry)):
+                self.entries[path] = found
 
     def _is_complete(self, path: str) -> bool:
         """Whether a file has the size that its entry says."""
         entry, state = self.entries.get(path), file_system.file_state(path)
         if not entry or not state:
             return False
-        size = entry.get("bytes")
-        if size != state[0]:
-            logging.warning(
-                "%s has %d bytes instead of %s: it is made again",
-                path,
-                state[0],
-                size,
-            )
-        return size == state[0]
+        size, wanted = state[0], entry.get("bytes")
+        if size != wanted:
+            words = "%s has %d bytes instead of %s: it is made again"
+            logging.warning(words, path, size, wanted)
+        return size == wanted
 
 
 @contextlib.contextmanager
@@ -258,11 +249,8 @@ def _read_manifest(job: Job) -> dict[str, Any]:
                 f"version); delete it or name another --{job.flag}"
             )
         return {}
-    found = differences(
-        manifest["fingerprint"],
-        job.fingerprint,
-        (manifest.get("model", ""), job.model),
-    )
+    models = manifest.get("model", ""), job.model
+    found = differences(manifest["fingerprint"], job.fingerprint, models)
     if not found:
         return manifest
     is_begun = (
@@ -287,9 +275,7 @@ def _checksum(content: dict[str, Any]) -> str:
 
 
 def differences(
-    old: dict[str, Any],
-    new: dict[str, Any],
-    models: tuple[str, str] = ("", ""),
+    old: dict[str, Any], new: dict[str, Any], models: tuple[str, str] = ("", "")
 ) -> list[str]:
     """Return a phrase for each difference between two fingerprints.
 
@@ -317,24 +303,18 @@ def differences(
         if not (isinstance(before, list) and isinstance(now, list)):
             found.append(f"{shown} was {before}, is {now}")
             continue
-        changed = [item for item in before if item not in now]
-        changed += [item for item in now if item not in before]
+        changed = [x for x in before + now if x not in before or x not in now]
         item = (changed or now)[0]  # if only the order differs, any item
-        how = f"{shown}, first difference at {item}"
-        if isinstance(item, list):
-            path = item[0]
-            how = f"{shown}, first difference at {path}"
-            sizes = [
-                state[1]
-                for state in (*before, *now)
-                if state[0] == path and len(state) == 3
-            ]
-            if len(sizes) == 2:
-                sized = f"{sizes[0]:,} bytes, now {sizes[1]:,}"
-                if sizes[0] == sizes[1]:
-                    sized = "the same size, other content or time of change"
-                how = f"{path} has changed since ({sized})"
-        found.append(how)
+        path = item[0] if isinstance(item, list) else item
+        states = [x for x in changed if isinstance(x, list) and x[0] == path]
+        if list(map(len, states)) == [3, 3]:  # a file's path, size and digest
+            (_, old_size, _), (_, size, _) = states
+            sized = f"{old_size:,} bytes, now {size:,}"
+            if old_size == size:
+                sized = "the same size, other content or time of change"
+            found.append(f"{path} has changed since ({sized})")
+        else:
+            found.append(f"{shown}, first difference at {path}")
     return found
 
 

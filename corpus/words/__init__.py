@@ -24,5 +24,5 @@ def of_language(table: Mapping[str, str], code: str) -> frozenset[str]:
 
 
 def by_word(rows: Iterable[tuple[str, Any]]) -> dict[str, Any]:
-    """Return {word: value} of rows (words, value)."""
-    return {word: value for text, value in rows for word in text.split()}
+    """Return {word: value} of rows (words, value), see `names`."""
+    return {word: value for text, value in rows for word in names(text)}

@@ -56,18 +56,24 @@ def other_system(monkeypatch):
     """Take away what Linux has; tests/test_other_systems.py: /proc, too."""
     for name in ("sched_getaffinity", "posix_fallocate"):
         monkeypatch.delattr(os, name, raising=False)
-    monkeypatch.setattr(machine, "fcntl", None)
     monkeypatch.setattr(machine, "_PRCTL", None)
 
 
 def test_what_comes_instead_on_other_systems(tmp_path, other_system):
     assert machine.num_cores() == os.cpu_count()
     machine.end_with_parent()
-    with file_system.locked_folder(str(tmp_path / "x"), "it"):  # no lock
-        with file_system.locked_folder(str(tmp_path / "x"), "it"):
-            pass
     with open(tmp_path / "file", "wb") as file:
         machine.reserve(file.fileno(), 1 << 16)
         with pytest.raises(OSError) as error:
             machine.reserve(file.fileno(), 1 << 60)
     assert error.value.errno == errno.ENOSPC
+
+
+def test_a_file_system_may_have_no_locks(tmp_path, monkeypatch):
+    def fail(*_) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(machine.fcntl, "flock", fail)
+    with file_system.locked_folder(str(tmp_path / "x"), "it"):
+        with file_system.locked_folder(str(tmp_path / "x"), "it"):
+            pass
