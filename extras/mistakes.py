@@ -410,17 +410,15 @@ def wrong_answers(
 
     Those of F1 0 come first, the surest answer of each first.
     """
-    from tasks.squad.decoding import Candidate
     from tasks.squad.scores import score_each
 
     scores = score_each(data, {key: given.text for key, given in found.items()})
-    nothing = Candidate("", None, 0.0, 0.0)
     rows = []
     for example in data.examples:
         key = example.qas_id
-        if scores.exact.get(key, True):
+        if scores.exact[key]:
             continue
-        given = found.get(key, nothing)
+        given = found[key]
         place = example.place or (given.span[1:] if given.span else (0, 0))
         rows.append(
             (

@@ -15,11 +15,10 @@ runs have kept.
 
 import json
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, logs, tables, text_files
+from base import cluster, file_system, logs, text_files
 from base.errors import UserError, counted, naming
 
 import numpy as np
@@ -278,49 +277,6 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
         for key, found in nbest.items()
     }
     return json.dumps(lists, indent=4)
-
-
-def read_answers(predictions_file: str, data: SquadData) -> Answered:
-    """Return the answers in a file like predictions.json.
-
-    For SQuAD 2.0 with their null odds, if null_odds.json lies in the same
-    directory.
-    """
-    texts = read_values(predictions_file, str, "answers")
-    path = lookup.beside(predictions_file, NULL_ODDS)
-    odds = {}
-    if path and data.is_version_2:
-        odds = read_values(path, (int, float), "odds")
-        for key, value in odds.items():
-            if abs(value) > sys.float_info.max:  # 10**400 is a whole number
-                raise UserError(f"{path}: {key!r} is not a finite number")
-        for example in data.examples:
-            if example.qas_id in texts and example.qas_id not in odds:
-                raise UserError(
-                    f"{path} lacks question {example.qas_id}: it belongs to "
-                    "other predictions; move it away to score without "
-                    "best_exact and best_f1"
-                )
-    found = {k: Candidate(v, None, 0.0, 0.0) for k, v in texts.items()}
-    return Answered(found, odds, None)
-
-
-def read_values(
-    path: str, kinds: type | tuple[type, ...], what: str
-) -> dict[str, Any]:
-    """Return {question id: value} of a JSON file of `what`, "answers"."""
-    values = text_files.read_json(path)
-    if not isinstance(values, dict):
-        raise UserError(
-            f"{path}: wanted an object of question ids and {what}, found "
-            f"{type(values).__name__}"
-        )
-    if not values:
-        raise UserError(f"{path}: holds no question")
-    hint = f"; is this a file of {what}?"
-    for key in values:
-        tables.require(values, key, kinds, path, hint)
-    return values
 
 
 # --- Several runs together ---------------------------------------------------

@@ -66,10 +66,7 @@ class AnswerOptions:
     """Largest number of tokens in an answer."""
 
     null_score_diff_threshold: float | None = flag(
-        excludes={
-            "tune_null_threshold": "that finds the threshold",
-            "predictions_file": "answers are scored as they are",
-        }
+        excludes={"tune_null_threshold": "that finds the threshold"}
     )
     """A question has no answer if the score of no answer exceeds that of the
     best answer by more than this; default: the tuned threshold, else 0."""

@@ -69,9 +69,6 @@ class SquadJob(FineTuningJob):
             [asked],
             [asked],
         )
-        if settings.do_train and options.strict:
-            # The records that are there may be of a run without --strict.
-            self.examples(self.train)
         is_scored = settings.do_eval or settings.eval_steps
         if is_scored and not self.questions.data.has_answers():
             raise UserError(
@@ -114,12 +111,10 @@ class SquadJob(FineTuningJob):
         flags, is_training = self.flags, data.name == "train"
         if is_training and flags.triviaqa_evidence_dir:
             return triviaqa.read_triviaqa(
-                data.source,
-                flags.triviaqa_evidence_dir,
-                flags.triviaqa_max_tokens,
+                data.source, flags.triviaqa_evidence_dir
             )
         found = squad_data.read_squad(
-            data.source, is_training, self.is_version_2, flags.strict
+            data.source, is_training, self.is_version_2
         )
         return found._replace(scoring=flags.scoring)
 
@@ -186,7 +181,7 @@ class SquadJob(FineTuningJob):
         evidence = self.flags.triviaqa_evidence_dir
         return evidence and {
             "evidence": triviaqa.evidence_in(evidence),
-            "max_tokens": self.flags.triviaqa_max_tokens,
+            "max_tokens": triviaqa.MAX_WORDS,
         }
 
     def convert(self, data: DataSet, examples: Windows) -> Iterator[Record]:
