@@ -31,7 +31,7 @@ import dataclasses
 from base import lazy, script, startup
 from base.flags import define, flag, read
 
-from absl import flags, logging
+from absl import flags
 
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
@@ -102,10 +102,13 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
     from tasks.squad.job import SquadJob
 
+    length, query = source.max_seq_length, FLAGS.max_query_length
+    if not FLAGS["max_query_length"].present:
+        query = squad_windows.query_length(length)
     options = read(
         Options,
         FLAGS,
-        lengths=lengths_for(source.max_seq_length),
+        lengths=Lengths(length, FLAGS.doc_stride, query),
         answers=read(
             AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
         ),
@@ -150,20 +153,6 @@ def answer_together() -> int:
             "Evaluation results of predict_file",
         )
     return 0
-
-
-def lengths_for(max_seq_length: int) -> Lengths:
-    """Return the lengths of the model's windows."""
-    query_length = FLAGS.max_query_length
-    if not FLAGS["max_query_length"].present:
-        query_length = squad_windows.query_length(max_seq_length)
-        if query_length != FLAGS.max_query_length:
-            logging.info(
-                "max_query_length = %d: a window has %d tokens",
-                query_length,
-                max_seq_length,
-            )
-    return Lengths(max_seq_length, FLAGS.doc_stride, query_length)
 
 
 if __name__ == "__main__":

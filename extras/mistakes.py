@@ -10,6 +10,7 @@ one task's answers is imported for that task alone.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,18 +61,6 @@ class Mistakes(NamedTuple):
     num_scored: int
     what: str = "examples"
 
-    def summary(self, count: int, path: str) -> str:
-        """Return how many mistakes there are, and where some are listed.
-
-        >>> Mistakes(["id"], [["a"], ["b"], ["c"]], 12).summary(1, "errors.tsv")
-        '3 mistakes in 12 examples; errors.tsv lists the worst 1'
-        """
-        listed = "them all"
-        if count < len(self.rows):
-            listed = f"the worst {count:,}"
-        many = f"{len(self.rows):,} mistakes in {self.num_scored:,} {self.what}"
-        return f"{many}; {path} lists {listed}"
-
 
 # --- Files -------------------------------------------------------------------
 
@@ -112,7 +101,14 @@ def write_errors(
     """
     if count := settings.num_errors:
         path = _write_table(settings, name, found.header, found.rows[:count])
-        logs.say("%s", found.summary(count, path))
+        logs.say(
+            "%s mistakes in %s %s; %s lists %s",
+            f"{len(found.rows):,}",
+            f"{found.num_scored:,}",
+            found.what,
+            path,
+            f"the worst {count:,}" if count < len(found.rows) else "them all",
+        )
 
 
 def _write_table(
@@ -299,8 +295,6 @@ def failed_queries(
     Queries without any relevant document are none of them. The rank is that of
     the first relevant document, None beyond the depth.
     """
-    from tasks.embeddings.scores import DEPTH
-
     listed = []
     for (query, text), found in zip(
         collection.queries.items(), ranked, strict=True
@@ -313,7 +307,7 @@ def failed_queries(
             best = max(wanted, key=wanted.get)
             right = collection.documents[best]
             listed.append((query, rank, text, right, first))
-    listed.sort(key=lambda row: -(row[1] or DEPTH + 1))
+    listed.sort(key=lambda row: -(row[1] or math.inf))
     header = ("query", "rank", "text", "relevant", "found_first")
     return Mistakes(header, listed, len(ranked), "queries")
 
@@ -341,26 +335,17 @@ def wrong_entities(
         by_sentence(file, probabilities),
         strict=True,
     ):
-
-        def text(entity: Entity | None, words: list = sentence.words):
-            if entity is None:
-                return None
-            return f"{entity.type}: {' '.join(words[entity.words])}"
-
         gold, given = entities(sentence.tags), entities(tags)
         num_entities += len({*gold, *given})
         for kind, right, found in _pairs(gold, given):
-            place = found or right
-            rows.append(
-                (
-                    sentence.lines[place.first],
-                    kind,
-                    text(right),
-                    text(found),
-                    float(min(sure[place.words])),
-                    " ".join(sentence.words),
-                )
+            place, words = found or right, sentence.words
+            texts = (
+                entity and f"{entity.type}: {' '.join(words[entity.words])}"
+                for entity in (right, found)
             )
+            least = float(min(sure[place.words]))
+            line = sentence.lines[place.first]
+            rows.append((line, kind, *texts, least, " ".join(words)))
     rows.sort(key=lambda row: -row[4])
     header = ("line", "kind", "truth", "prediction", "confidence", "sentence")
     return Mistakes(header, rows, num_entities, "right or predicted entities")
@@ -386,10 +371,9 @@ def _pairs(
         if entity in gold:
             continue
         other = next((right for right in gold if overlaps(right, entity)), None)
-        kind = "invented"
-        if other:
-            same = other[:2] == entity[:2]
-            kind = "other type" if same else "other words"
+        kind = "other words" if other else "invented"
+        if other and other[:2] == entity[:2]:
+            kind = "other type"
         found.append((kind, other, entity))
     found += [
         ("missed", right, None)

@@ -14,6 +14,7 @@ runs have kept.
 """
 
 import json
+import math
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -28,7 +29,6 @@ from checkpoints import lookup, weight_files
 from checkpoints.run_folder import RunFolder
 from records import cache as record_cache
 from tasks import signs
-from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
@@ -166,10 +166,7 @@ def write_answers(
     """
     is_version_2, tuned, threshold = data.is_version_2, None, 0.0
     if is_version_2 and data.has_answers():
-        best = {
-            key: squad_decoding.best_answer(found).text
-            for key, found in decoded.nbest.items()
-        }
+        best = {k: one.text for k, one in decoded.chosen(math.inf).items()}
         tuned = squad_scores.tune_threshold(data, best, decoded.null_odds)
         logging.info(
             "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, logs, text_files
+from base import file_system, logs, progress, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -44,10 +44,7 @@ class SquadJob(FineTuningJob):
     kept = (*FineTuningJob.kept, "version_2_with_negative")
 
     def __init__(
-        self,
-        settings: RunSettings,
-        source: Checkpoint,
-        options: Options,
+        self, settings: RunSettings, source: Checkpoint, options: Options
     ):
         self.flags, self.is_version_2 = options, options.version_2_with_negative
         super().__init__(
@@ -186,9 +183,8 @@ class SquadJob(FineTuningJob):
 
     def convert(self, data: DataSet, examples: Windows) -> Iterator[Record]:
         """Yield the records of windows; log the first ones."""
-        is_training = data == self.train
         records = squad_windows.records(
-            examples, self.tokenizer.vocab, is_training
+            examples, self.tokenizer.vocab, data == self.train
         )
         for number, (row, labels) in enumerate(records):
             if number < _SHOWN:
@@ -198,14 +194,10 @@ class SquadJob(FineTuningJob):
                     ("qas_id", question.qas_id),
                     ("tokens", self.tokens_of(row.input_ids)),
                 ]
-                if is_training:
-                    first = labels["start_positions"]
+                if first := labels.get("start_positions"):
                     last = labels["end_positions"]
                     words = self.tokens_of(row.input_ids[first : last + 1])
-                    answer = f"{words} ({first} to {last})"
-                    if not first:
-                        answer = "not in this window"
-                    lines.append(("answer", answer))
+                    lines.append(("answer", f"{words} ({first} to {last})"))
                 log_example(number, *lines)
             yield row, labels
 
@@ -260,13 +252,14 @@ class SquadJob(FineTuningJob):
     ) -> Answered:
         """Return the answers that logits give; see answers.write_answers."""
         windows = self.questions
-        decoded = squad_decoding.decode(
-            windows,
-            logits["start_logits"],
-            logits["end_logits"],
-            self.tokenizer,
-            self.flags.answers,
-        )
+        with progress.clock("Decoding"):
+            decoded = squad_decoding.decode(
+                windows,
+                logits["start_logits"],
+                logits["end_logits"],
+                self.tokenizer,
+                self.flags.answers,
+            )
         return squad_answers.write_answers(
             windows.data,
             decoded,

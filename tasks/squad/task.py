@@ -128,12 +128,7 @@ class QuestionAnswering(Task):
             starts[row, :size] = found["start_logits"]
             ends[row, :size] = found["end_logits"]
         decoded = squad_decoding.decode(
-            windows,
-            starts,
-            ends,
-            self.tokenizer,
-            self.decoding,
-            has_bar=False,
+            windows, starts, ends, self.tokenizer, self.decoding
         )
         chosen = decoded.chosen(self.options.null_threshold or 0.0)
         bounds = np.searchsorted(
