@@ -145,11 +145,7 @@ def draw_reliability(
         )
         error = calibration_error(own, label_ids)
         axes.plot(
-            sure,
-            right,
-            style,
-            color=color,
-            label=f"{name}ECE {error:.3f}",
+            sure, right, style, color=color, label=f"{name}ECE {error:.3f}"
         )
     axes.set(
         xlabel="confidence, mean of a bin",

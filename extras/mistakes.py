@@ -316,9 +316,7 @@ def failed_queries(
 
 
 def wrong_entities(
-    file: File,
-    predicted: Sequence[Sequence[str]],
-    probabilities: np.ndarray,
+    file: File, predicted: Sequence[Sequence[str]], probabilities: np.ndarray
 ) -> Mistakes:
     """Return the entities that are wrong or missed, the surest first.
 
@@ -330,10 +328,7 @@ def wrong_entities(
 
     rows, num_entities = [], 0
     for sentence, tags, sure in zip(
-        file.sentences,
-        predicted,
-        by_sentence(file, probabilities),
-        strict=True,
+        file.sentences, predicted, by_sentence(file, probabilities), strict=True
     ):
         gold, given = entities(sentence.tags), entities(tags)
         num_entities += len({*gold, *given})
