@@ -64,16 +64,9 @@ def tables_and_pictures(
     }
     if len(files.names) > _MAX_DRAWN:
         del drawn[_PICTURE]
-    return {_MATRIX: confusion_table(counts, files.labels)}, drawn
-
-
-def confusion_table(counts: np.ndarray, names: Sequence[str]) -> Table:
-    """Return confusion_matrix.tsv, for counts [K, K].
-
-    Row: right class, column: predicted class.
-    """
-    rows = zip(names, counts.tolist(), strict=True)
-    return ("truth / prediction", *names), [(name, *row) for name, row in rows]
+    rows = zip(files.labels, counts.tolist(), strict=True)
+    table = [(label, *row) for label, row in rows]
+    return {_MATRIX: (("truth / prediction", *files.labels), table)}, drawn
 
 
 # --- Pictures ----------------------------------------------------------------
