@@ -127,16 +127,6 @@ def read_squad(
         reader.read(path)
     reader.check_version(", ".join(files))
     misplaced = reader.misplaced
-    logging.info(
-        "Read %d questions on %d paragraphs",
-        len(data.examples),
-        len(data.paragraphs),
-    )
-    if reader.num_several:
-        logging.info(
-            "%d questions have several answers: the first is trained on",
-            reader.num_several,
-        )
     if reader.num_dropped:
         logging.warning(
             "%d questions are left out: the words at answer_start do not "
@@ -172,7 +162,7 @@ class _Reader:
         self.data, self.is_training = data, is_training
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
-        self.num_dropped = self.num_several = 0
+        self.num_dropped = 0
         self.found = Counter()  # questions of each kind, in all files
 
     def read(self, path: str) -> None:
@@ -277,7 +267,6 @@ class _Reader:
                     'write "is_impossible": true and give '
                     "--version_2_with_negative"
                 )
-            self.num_several += len({answer for answer, _ in answers}) > 1
             if not place:
                 self.num_dropped += 1
                 return
