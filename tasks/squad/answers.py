@@ -168,9 +168,6 @@ def write_answers(
     if is_version_2 and data.has_answers():
         best = {k: one.text for k, one in decoded.chosen(math.inf).items()}
         tuned = squad_scores.tune_threshold(data, best, decoded.null_odds)
-        logging.info(
-            "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
-        )
     if is_version_2 and options.tune_null_threshold:
         if not tuned:
             raise UserError(
