@@ -97,7 +97,9 @@ def test_the_file_and_its_summary(tmp_path, caplog):
     )
     write(Mistakes(("id",), [], 5, "questions"), 2)
     assert path.read_text() == "id\n"
-    assert caplog.messages[-1].startswith("0 mistakes in 5 questions; ")
+    assert caplog.messages[-1] == (
+        f"0 mistakes in 5 questions; {path} lists them all"
+    )
 
 
 def test_wrong_classes():
@@ -139,9 +141,7 @@ def test_wrong_choices():
         *("It rains.", "It stops.", "It snows."),
     )
     assert [row[0] for row in found.rows] == ["q2", "q0"]
-    assert (
-        found.summary(5, "x") == "2 mistakes in 3 questions; x lists them all"
-    )
+    assert (found.num_scored, found.what) == (3, "questions")
 
 
 # --- Entities ----------------------------------------------------------------
@@ -170,8 +170,8 @@ def test_every_kind_of_mistake():
         (6, "missed", "ORG: UN", None, 0.3, texts[1]),
     ]
     # Three are right and three predicted, none of them both.
-    line = "4 mistakes in 6 right or predicted entities; x lists them all"
-    assert found.summary(9, "x") == line
+    assert found.num_scored == 6
+    assert found.what == "right or predicted entities"
     tags = [sentence.tags for sentence in SENTENCES]
     assert not mistakes.wrong_entities(FILE, tags, sure).rows
 
