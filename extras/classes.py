@@ -23,8 +23,10 @@ FILES = {
     "multi_label_classification": (_SCORES,),
 }
 
+Cell = str | int | float | None
+
 # A header and the rows of a table.
-Table = tuple[Sequence[str], Sequence[Sequence[str | int | float]]]
+Table = tuple[Sequence[str], Sequence[Sequence[Cell]]]
 
 
 def tables_and_pictures(

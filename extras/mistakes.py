@@ -22,6 +22,7 @@ import numpy as np
 from absl import logging
 
 from extras import classes
+from extras.classes import Cell, Table
 from tasks.classifier.data import rows_by_guid
 from tasks.classifier.scores import confidence
 from tasks.job import DataSet, FineTuningJob, Scored
@@ -41,8 +42,6 @@ ERRORS = "errors.tsv"
 _ESCAPED = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _CONTEXT = 80  # characters of the paragraph on each side of an answer
-
-Cell = str | int | float | None
 
 
 class Mistakes(NamedTuple):
@@ -79,7 +78,7 @@ def write(job: FineTuningJob, scored: Scored) -> None:
         temperature = scored.results.get("temperature", 1.0)
         tables, drawn = classes.tables_and_pictures(job, *found, temperature)
         for name, table in tables.items():
-            _write_table(settings, _name(name, job, data), *table)
+            _write_table(settings, _name(name, job, data), table)
         if settings.pictures and cluster.is_chief():
             for name, draw_to in drawn.items():
                 name = _name(name, job, data)
@@ -100,7 +99,7 @@ def write_errors(
     With --num_errors=0 there is no file.
     """
     if count := settings.num_errors:
-        path = _write_table(settings, name, found.header, found.rows[:count])
+        path = _write_table(settings, name, (found.header, found.rows[:count]))
         logs.say(
             "%s mistakes in %s %s; %s lists %s",
             f"{len(found.rows):,}",
@@ -111,16 +110,11 @@ def write_errors(
         )
 
 
-def _write_table(
-    settings: RunSettings,
-    name: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-) -> str:
+def _write_table(settings: RunSettings, name: str, table: Table) -> str:
     """Write a table to output_dir, which the chief alone does; return where."""
     path = os.path.join(settings.output_dir, name)
     if cluster.is_chief():
-        file_system.write_text(path, "\n".join(lines(header, rows)) + "\n")
+        file_system.write_text(path, "\n".join(lines(*table)) + "\n")
     logging.info("Wrote %s", path)
     return path
 

@@ -143,15 +143,10 @@ class MaskedTokens(MaskedLmTask):
         """Return tokens and scores [masks, top_k]."""
         mask = self.tokenizer.vocab["[MASK]"]
         count = int((unit[0].input_ids == mask).sum())
+        tokens, scores = (outputs[n][:count].tolist() for n in self.predicted)
         return {
-            "tokens": [
-                [token.decode() for token in tokens]
-                for tokens in outputs["tokens"][:count].tolist()
-            ],
-            "scores": [
-                [number(score) for score in scores]
-                for scores in outputs["scores"][:count].tolist()
-            ],
+            "tokens": [[token.decode() for token in row] for row in tokens],
+            "scores": [[number(score) for score in row] for row in scores],
         }
 
     def outputs_of(self, numbers: Outputs) -> Outputs:
