@@ -118,7 +118,7 @@ class RunSettings(ModelFlags, TrainingFlags, DeviceChoice):
 
 @dataclasses.dataclass(frozen=True)
 class DistillationFlags:
-    """The answers of a teacher, and what is learned from them."""
+    """The answers of teachers, and what is learned from them."""
 
     teacher_answers: tuple[str, ...] = flag(
         (), needs={"do_train": "answers are for training"}
@@ -126,8 +126,8 @@ class DistillationFlags:
     """Learn from these answers of a model that was fine-tuned on the same
     labels, the teacher, which may be larger: output_dir of batch_predict.py
     --as_teacher, or its files; several are separated by commas. Training texts
-    without an answer are written to unanswered.jsonl in output_dir
-    (docs/distillation.md)."""
+    without an answer are written to unanswered.jsonl in output_dir. From
+    several teachers, the mean is learned (docs/distillation.md)."""
 
     distillation_temperature: float = flag(
         1.0, low=1e-6, needs={"teacher_answers": ""}
@@ -141,7 +141,7 @@ class DistillationFlags:
     weight 1 - distillation_alpha."""
 
     learn_all_answers: bool = flag(False, needs={"teacher_answers": ""})
-    """Learn all answers of the teacher, also those to texts that are not in the
+    """Learn all answers of teachers, also those to texts that are not in the
     training set and need no labels. An epoch is the training set and these
     texts."""
 

@@ -126,7 +126,8 @@ def flags_of(places, out: Path, **more) -> dict:
         places["data"],
         out,
         **{
-            "teacher_answers": places["other_answers"],
+            "teacher_answers": f"{places['sure_answers']},"
+            f"{places['other_answers']}",
             "learn_all_answers": True,
             "distillation_alpha": 0.75,
             "distillation_temperature": 2.0,
@@ -149,8 +150,8 @@ def finished(places, tmp_path_factory) -> Path:
 
 
 @pytest.mark.slow
-def test_targets_are_what_the_teacher_answers(places, tmp_path, caplog):
-    """Row by row, by hand, with the teacher's vocabulary and labels."""
+def test_targets_are_what_the_teachers_answer(places, tmp_path, caplog):
+    """Row by row, by hand, with the teachers' vocabularies and labels."""
     with caplog.at_level("INFO", logger="absl"):
         data, wrapper = distilled_data(
             run_classifier, **flags_of(places, tmp_path / "out")
@@ -158,20 +159,21 @@ def test_targets_are_what_the_teacher_answers(places, tmp_path, caplog):
     texts = train_texts(places["data"]) + TEXTS
     some = [0, 1, 7, 198, 199, 200, 201, 258, 259]
     few = [texts[row] for row in some]
-    logits = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
-    wanted = students.probabilities(logits, 2.0)
+    sure = by_hand(places["sure"], VOCAB, few)
+    other = by_hand(places["other"], OTHER_VOCAB, few)[:, ::-1]
+    wanted = students.mean_probabilities([sure, other], 2.0)
     found = data.features["soft_targets"]
     assert 0.2 < found[:, 1].mean() < 0.8 and found.std(axis=0).min() > 0.1
     np.testing.assert_allclose(found[some], wanted, atol=1e-5)
     weights = data.features["label_weights"]
     assert weights.tolist() == [1.0] * 200 + [0.0] * 60
     assert data.num_records == 260 == wrapper.job.num_examples(data)
-    # What a run that goes on must not change, nor one without a teacher.
+    # What a run that goes on must not change, nor one without teachers.
     fixed = wrapper.fingerprint()
     assert [*fixed] == [*DISTILLATION]
-    assert len(fixed["teacher_answers"]) == 1
+    assert len(fixed["teacher_answers"]) == 2
     assert [*fixed.values()][1:] == [2.0, 0.75, True]
-    assert caplog.text.count("on 200 labels") == 1
+    assert caplog.text.count("on 200 labels") == 2
     assert "200 rows with a label and 60 without" in caplog.text
     # Sorted by length and padded, each text keeps its target.
     batch = data.training(16, seed=1, is_fine=True).batch(3)
@@ -194,29 +196,39 @@ def test_each_fold_learns_the_answers_to_its_own_examples(places, tmp_path):
         )
         job = wrapper.job
         texts = [example.text_a for example in job.read(job.train)] + TEXTS
-        logits = by_hand(places["sure"], VOCAB, texts)
-        wanted = students.probabilities(logits, 2.0)
+        wanted = students.mean_probabilities(
+            [by_hand(places["sure"], VOCAB, texts)], 2.0
+        )
         found = data.features["soft_targets"]
         np.testing.assert_allclose(found, wanted, atol=1e-5)
 
 
 @pytest.mark.nightly
-def test_numbers_are_learned_as_they_are(places, tmp_path):
+def test_numbers_of_several_teachers_are_averaged(places, tmp_path):
     for name in ("train", "dev"):
         text = (places["data"] / f"{name}.tsv").read_text()
         text = text.replace("\tgood\n", "\t2\n").replace("\tbad\n", "\t-1\n")
         (tmp_path / f"{name}.tsv").write_text(text)
-    teacher = write_teacher(tmp_path / "teacher", VOCAB, None, True)
-    texts = [{"text": t} for t in [*train_texts(places["data"]), *TEXTS]]
+    folders = [
+        write_teacher(tmp_path / name, VOCAB, None, is_sure)
+        for name, is_sure in (("a", True), ("b", False))
+    ]
+    texts = train_texts(places["data"])
+    both = [
+        answers(x, [{"text": t} for t in [*texts, *TEXTS]], Path(f"{x}_out"))
+        for x in folders
+    ]
     flags = flags_of(places, tmp_path / "out", regression=True) | {
         "data_dir": tmp_path,
-        "teacher_answers": answers(teacher, texts, tmp_path / "answers"),
+        "teacher_answers": ",".join(map(str, both)),
         "distillation_temperature": 1.0,
     }
     data, _ = distilled_data(run_classifier, **flags)
-    wanted = by_hand(teacher, VOCAB, TEXTS[:9], None, 1)
+    first, second = (by_hand(x, VOCAB, TEXTS[:9], None, 1) for x in folders)
     found = data.features["soft_targets"]
-    np.testing.assert_allclose(found[200:209], wanted, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(
+        found[200:209], (first + second) / 2, rtol=1e-4, atol=1e-4
+    )
     flags["distillation_temperature"] = 2.0
     line = scripts.error_of(run_classifier, **flags)
     assert "--distillation_temperature=2 is for classes" in line
@@ -400,11 +412,12 @@ def test_answers_that_cannot_be_used(places, tmp_path):
         ({"probabilities": 1}, "'probabilities' is 1, wanted an object"),
         ({"text": None}, "'text' is None, wanted a string"),
         (first, f'another answer to {{"text": "{first["text"]}'[:60]),
+        ({"teacher": "other"}, "of teacher other, the first is"),
     ):
         place = ""
         if isinstance(found, dict):
             found = changed(lines, tmp_path / "changed", **found)
-            place = f"changed, line {last}: "
+            place = "" if "teacher" in words else f"changed, line {last}: "
         flags = flags_of(places, tmp_path / "out", teacher_answers=found)
         line = scripts.error_of(run_classifier, **flags)
         assert place in line and words in line, line

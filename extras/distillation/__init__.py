@@ -1,1 +1,1 @@
-"""Distillation: the teacher, and what a student of each task learns."""
+"""Distillation: the teachers, and what a student of each task learns."""

@@ -1,4 +1,4 @@
-"""The answers of a teacher: files that batch_predict.py --as_teacher writes.
+"""The answers of teachers: files that batch_predict.py --as_teacher writes.
 
 A line is a prediction, with the text and the teacher that it is of:
 
@@ -8,7 +8,7 @@ A line is a prediction, with the text and the teacher that it is of:
 A student finds an answer by the text, in files of any number and order, which
 may have answers to other texts too. So an answer is never used for another
 text, and a text without one is an error. The classes have names: their order
-plays no part.
+plays no part. Lines of different teachers are kept apart.
 """
 
 import json
@@ -28,7 +28,7 @@ FLAG = "teacher_answers"
 # A line of a file.
 Line = dict[str, Any]
 
-# What is asked, such as {"text": "fine"} in JSON -> the teacher's answer.
+# What is asked, such as {"text": "fine"} in JSON -> a teacher's answer.
 Answered = dict[str, np.ndarray]
 
 _UNANSWERED = "unanswered.jsonl"
@@ -82,45 +82,55 @@ class Answers:
                     at = f"{path}, line {place.number}"
                     yield at, text_files.json_object(at, data)
 
-    def read(
+    def by_teacher(
         self, entries: Callable[[Line, str], Iterable[tuple[str, np.ndarray]]]
-    ) -> Answered:
-        """Return what the teacher answers.
+    ) -> dict[str, Answered]:
+        """Return what each teacher answers, by the names in the files.
 
         `entries` yields what was asked, and the answer, of a line at a place.
 
         Raises:
             UserError: an answer is damaged, or given twice and different.
         """
-        found: Answered = {}
+        found: dict[str, Answered] = {}
         for at, line in self.lines():
+            own = found.setdefault(str(line.get("teacher", "")), {})
             for key, answer in entries(line, at):
-                if not _is_same(found.setdefault(key, answer), answer):
+                first = own.setdefault(key, answer)
+                if not _is_same(first, answer):
                     raise UserError(
                         f"{at}: another answer to {key:.100} than in a line "
-                        "before: give the files of one command"
+                        "before, by the same teacher: give the files of one "
+                        "command"
                     )
-        return found
+        return dict(sorted(found.items())) or {"": {}}
 
-    def check(self, found: Answered, asked: Sequence[str]) -> None:
-        """Check that there is an answer to each of the keys that are asked.
+    def check(self, found: dict[str, Answered], asked: Sequence[str]) -> None:
+        """Check that each teacher has answered all that is asked.
+
+        Args:
+            found: the answers of each teacher.
+            asked: the keys that they need.
 
         Raises:
             UserError: answers are missing. They are asked in a file.
         """
-        missing = [key for key in asked if key not in found]
-        if not missing:
-            return
-        lines = list(dict.fromkeys(missing))
-        path = os.path.join(self.output_dir, _UNANSWERED)
-        if cluster.is_chief():
-            file_system.write_text(path, "\n".join(lines) + "\n")
-        raise UserError(
-            f"--{FLAG}={self.places}: {len(missing):,} of {len(asked):,} "
-            f"training texts have no answer, the first is {lines[0]:.100}; "
-            f"{path} has them: give it to batch_predict.py --as_teacher, and "
-            f"its output_dir to --{FLAG}"
-        )
+        for teacher, own in found.items():
+            missing = [key for key in asked if key not in own]
+            if not missing:
+                continue
+            lines = list(dict.fromkeys(missing))
+            path = os.path.join(self.output_dir, _UNANSWERED)
+            if cluster.is_chief():
+                file_system.write_text(path, "\n".join(lines) + "\n")
+            raise UserError(
+                f"--{FLAG}={self.places}: {len(missing):,} of {len(asked):,} "
+                f"training texts have no answer"
+                + (f" of teacher {teacher}" if len(found) > 1 else "")
+                + f", the first is {lines[0]:.100}; {path} has them: give it "
+                "to batch_predict.py --as_teacher, and its output_dir to "
+                f"--{FLAG}"
+            )
 
 
 def key_of(**texts: Any) -> str:

@@ -1,4 +1,4 @@
-"""Distillation: train a student on what a fine-tuned teacher answers.
+"""Distillation: train a student on what fine-tuned teachers answer.
 
 A small model learns more from a teacher's probabilities than from labels
 (Hinton et al. 2015, arXiv:1503.02531), and from text without labels too (Turc
@@ -9,7 +9,8 @@ et al. 2019, arXiv:1908.08962). The loss of a row is
 
 and the loss of a batch is the mean over all rows. The soft loss of classes is
 losses.soft_loss, T^2 times a cross entropy at temperature T; that of numbers is
-the squared error to the teacher's number.
+the squared error to the teacher's number. With several teachers, the target is
+the mean of their probabilities at temperature T, or of their numbers.
 
 A teacher reads the text with a vocabulary, casing and length of its own, in
 batch_predict.py, whose files answers.py reads. A subclass of `Distillation` for
@@ -19,7 +20,7 @@ Letters in shapes: n rows of the training data, K classes, S positions.
 """
 
 import abc
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
 from base import logs
@@ -49,7 +50,7 @@ AnyJob = TypeVar("AnyJob", bound=FineTuningJob)
 
 
 class Distillation(abc.ABC, Generic[AnyJob]):
-    """What a job learns from a teacher: its wrapper; a subclass for each task.
+    """What a job learns from teachers: its wrapper; a subclass for each task.
 
     Args:
         job: the student's job.
@@ -111,14 +112,17 @@ class Distillation(abc.ABC, Generic[AnyJob]):
     def learned(self, of_job: Learned) -> Learned:
         """Return the training records with soft targets, and what they add."""
         data = of_job.data
-        answered = self.answers.read(self.entries)
-        keys = self.keys(data, answered)
-        self.answers.check(answered, keys)
-        logits = np.concatenate([answered[key] for key in keys])
-        logs.say("Teacher: %s", fit(logits, self.truths(data)))
-        targets, least = logits, 0.0
-        if not self.learns_numbers:
-            targets = probabilities(logits, self.temperature)
+        by_teacher = self.answers.by_teacher(self.entries)
+        keys = self.keys(data, next(iter(by_teacher.values())))
+        self.answers.check(by_teacher, keys)
+        truths, logits = self.truths(data), []
+        for teacher, answered in by_teacher.items():
+            logits.append(np.concatenate([answered[key] for key in keys]))
+            logs.say("Teacher %s: %s", teacher, fit(logits[-1], truths))
+        if self.learns_numbers:
+            targets, least = np.mean(logits, 0, dtype=np.float32), 0.0
+        else:
+            targets = mean_probabilities(logits, self.temperature)
             least = self.temperature**2 * entropy(targets).mean()
         self.add_targets(data, targets)
         logging.info(
@@ -187,7 +191,7 @@ class _Computed:
 
 
 def fit(logits: np.ndarray, truths: np.ndarray) -> str:
-    """Return how well the teacher's answers fit the labels, for the log.
+    """Return how well a teacher's answers fit the labels, for the log.
 
     Logits are [..., K], labels [...], NaN where there is none. With K = 1 both
     are numbers.
@@ -200,16 +204,19 @@ def fit(logits: np.ndarray, truths: np.ndarray) -> str:
     return f"{found} on {len(truths):,} labels"
 
 
-def probabilities(logits: np.ndarray, temperature: float) -> np.ndarray:
-    """Return the probabilities of logits at a temperature, float32.
+def mean_probabilities(
+    logits: Sequence[np.ndarray], temperature: float
+) -> np.ndarray:
+    """Return the mean of teachers' probabilities at a temperature.
 
-    >>> probabilities(np.log([[1.0, 4.0]]), 2.0)
-    array([[0.33333334, 0.6666667 ]], dtype=float32)
+    >>> mean_probabilities([np.log([[1.0, 3.0]]), np.log([[1.0, 1.0]])], 1.0)
+    array([[0.375, 0.625]], dtype=float32)
     """
-    found = np.zeros(logits.shape, np.float32)
+    found = np.zeros(logits[0].shape, np.float32)
     for at in range(0, len(found), _PART):
         part = slice(at, at + _PART)
-        found[part] = softmax(logits[part].astype(np.float64) / temperature)
+        wide = [x[part].astype(np.float64) / temperature for x in logits]
+        found[part] = sum(map(softmax, wide)) / len(logits)
     return found
 
 

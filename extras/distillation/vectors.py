@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from base import tables
+from base.errors import UserError
 
 import numpy as np
 
@@ -44,8 +45,14 @@ class VectorDistillation:
             None if text is None else key_of(text=text)
             for _, text in self.job.texts(self.job.train)
         ]
-        vectors = self.answers.read(self._entries)
-        self.answers.check(vectors, [key for key in keys if key])
+        found = self.answers.by_teacher(self._entries)
+        self.answers.check(found, [key for key in keys if key])
+        if len(found) > 1:
+            raise UserError(
+                f"--{FLAG}: vectors of {len(found)} teachers, whose mean means "
+                "nothing: give those of one"
+            )
+        (vectors,) = found.values()
         nothing = np.zeros([self.width], np.float32)  # fills up examples
         of_job.data.features[learning.TEACHER] = np.stack(
             [vectors[key] if key else nothing for key in keys]

@@ -1,7 +1,7 @@
-"""Distillation of taggers: each word learns what the teacher answers for it.
+"""Distillation of taggers: each word learns what teachers answer for it.
 
-The teacher cuts the sentences into pieces and windows of its own. Every word
-has one answer, at its first piece, so vocabularies and lengths may differ.
+Teachers cut the sentences into pieces and windows of their own. Every word has
+one answer, at its first piece, so vocabularies and lengths may differ.
 """
 
 from collections.abc import Iterable, Iterator

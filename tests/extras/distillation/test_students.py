@@ -13,9 +13,9 @@ from extras.distillation import students
 from extras.distillation.answers import Answers, key_of, numbers
 
 
-def read(*places: Path) -> dict[str, np.ndarray]:
-    """Return the vectors in files, by text."""
-    return Answers([str(p) for p in places], "out").read(
+def read(*places: Path) -> dict[str, dict[str, np.ndarray]]:
+    """Return the vectors in files, by teacher and text."""
+    return Answers([str(p) for p in places], "out").by_teacher(
         lambda line, at: [
             (key_of(text=line["text"]), numbers(line["vector"], (2,), at))
         ]
@@ -23,8 +23,8 @@ def read(*places: Path) -> dict[str, np.ndarray]:
 
 
 def test_a_text_may_be_answered_twice_alike(tmp_path):
-    """As batches of other lengths round."""
-    line = {"text": "a", "vector": [1, 2]}
+    """As batches of other lengths round; and by another teacher."""
+    line = {"text": "a", "vector": [1, 2], "teacher": "b"}
     folder = tmp_path / "predictions"
     folder.mkdir()
     rounded = line | {"vector": [1.001, 2]}
@@ -32,32 +32,35 @@ def test_a_text_may_be_answered_twice_alike(tmp_path):
         folder / "predictions-00000-of-00001.jsonl", [line, rounded]
     )
     (folder / "errors.jsonl").write_text("not read\n")
-    more = prediction_runs.write_lines(
-        tmp_path / "more", [line, {"text": "b", "vector": [3, 4]}]
-    )
-    found = {key: vector.tolist() for key, vector in read(folder, more).items()}
-    assert found == {'{"text": "a"}': [1.0, 2.0], '{"text": "b"}': [3.0, 4.0]}
+    other = line | {"vector": [3, 4], "teacher": "a"}
+    more = prediction_runs.write_lines(tmp_path / "more", [line, other])
+    found = read(folder, more)
+    assert [*found] == ["a", "b"]
+    assert [x['{"text": "a"}'].tolist() for x in found.values()] == [
+        [3.0, 4.0],
+        [1.0, 2.0],
+    ]
     prediction_runs.write_lines(more, [line | {"vector": [1, 2.1]}])
     with pytest.raises(UserError, match="more, line 1: another answer to"):
         read(folder, more)
-    assert read(tmp_path / "none") == {}
+    assert read(tmp_path / "none") == {"": {}}
 
 
 # --- Targets -----------------------------------------------------------------
 
 
-def test_probabilities_at_a_temperature():
-    logits = np.log([[1.0, 3.0], [4.0, 1.0]])
-    found = students.probabilities(logits, 1.0)
-    np.testing.assert_allclose(found, [[0.25, 0.75], [0.8, 0.2]], rtol=1e-6)
+def test_the_mean_of_teachers_is_one_of_probabilities():
+    logits = [np.log([[1.0, 3.0], [4.0, 1.0]]), np.log([[1.0, 1.0], [1, 4]])]
+    found = students.mean_probabilities(logits, 1.0)
+    np.testing.assert_allclose(found, [[0.375, 0.625], [0.5, 0.5]], rtol=1e-6)
     assert found.dtype == np.float32
-    # At temperature 2 odds of 3 become their square root.
+    # At temperature 2 odds of 3 and 4 become their square roots.
     share = 1.0 / (1.0 + math.sqrt(3.0))
-    found = students.probabilities(logits, 2.0)
-    np.testing.assert_allclose(found[0, 0], share, rtol=1e-6)
+    found = students.mean_probabilities(logits, 2.0)
+    np.testing.assert_allclose(found[0, 0], (share + 0.5) / 2, rtol=1e-6)
     # Of tags, [words, K], and of logits whose exponentials overflow.
     large = np.array([[[1000.0, 999.0], [-1000.0, 1000.0]]])
-    found = students.probabilities(large, 1.0)
+    found = students.mean_probabilities([large], 1.0)
     np.testing.assert_allclose(
         found, [[[0.7310586, 0.2689414], [0.0, 1.0]]], rtol=1e-5
     )

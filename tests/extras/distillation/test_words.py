@@ -83,7 +83,7 @@ def test_every_word_has_what_the_teacher_answers(places, tmp_path):
         count = len(sentence.words)
         if number in (0, 3, 40):
             logits = teacher_logits(places, sentence.words)[:, order]
-            wanted = students.probabilities(logits, 2.0)
+            wanted = students.mean_probabilities([logits], 2.0)
             found = targets[is_word][at : at + count]
             np.testing.assert_allclose(found, wanted, atol=1e-5)
         at += count

@@ -887,12 +887,12 @@ def test_a_student_compares_vectors_as_its_teacher(tmp_path):
     assert config["similarity_fn_name"] == "dot"
     flags["output_dir"] = tmp_path / "other"
     for line, words in (
-        (found[0] | {"embedding": [9.0] * 16}, "another answer to"),
+        (found[0] | {"teacher": "b"}, "vectors of 2 teachers, whose mean"),
         (found[0] | {"embedding": [1.0]}, "has [1] numbers, wanted [16]"),
     ):
         flags["teacher_answers"] = prediction_runs.write_lines(
             tmp_path / "more.jsonl",
-            [*found, line],
+            [*found, line] + [one | {"teacher": "b"} for one in found],
         )
         assert words in scripts.error_of(run, **flags)
 
