@@ -37,7 +37,7 @@ from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
 from finetuning import flags as finetuning_flags
 from finetuning.flags import Work
-from tasks.settings import RunSettings
+from tasks.settings import DistillationFlags, RunSettings
 from tasks.squad import windows as squad_windows
 from tasks.squad.decoding import AnswerOptions
 from tasks.squad.flags import Options
@@ -72,7 +72,8 @@ class Flags:
         exists="directory",
         needs={"predict_file": "", "output_dir": ""},
         excludes=dict.fromkeys(
-            ("do_train", "do_export", "eval_steps"), "it runs no model"
+            ("do_train", "do_export", "eval_steps", "teacher_answers"),
+            "it runs no model",
         ),
     )
     """Answer with the mean of the logits in these output directories, whose
@@ -83,6 +84,7 @@ define(Flags)
 define(Options)
 define(Lengths)
 define(AnswerOptions)
+define(DistillationFlags, without=("learn_all_answers",))
 
 
 def main(_: list[str]) -> int:
@@ -111,7 +113,14 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
             AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
         ),
     )
-    return Work(SquadJob(settings, source, options))
+    job, wrapper = SquadJob(settings, source, options), None
+    learned = read(DistillationFlags, FLAGS)
+    if settings.do_train and learned.teacher_answers:
+        # Only runs that ask for an extra import it.
+        from extras.distillation.spans import SpanDistillation
+
+        wrapper = SpanDistillation(job, learned)
+    return Work(job, wrapper)
 
 
 def answer_together() -> int:

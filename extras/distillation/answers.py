@@ -105,12 +105,20 @@ class Answers:
                     )
         return dict(sorted(found.items())) or {"": {}}
 
-    def check(self, found: dict[str, Answered], asked: Sequence[str]) -> None:
+    def check(
+        self,
+        found: dict[str, Answered],
+        asked: Sequence[str],
+        texts_of: Callable[[Sequence[str]], Iterable[str]] = list,
+        hint: str = "",
+    ) -> None:
         """Check that each teacher has answered all that is asked.
 
         Args:
             found: the answers of each teacher.
             asked: the keys that they need.
+            texts_of: returns the lines that ask this in batch_predict.py.
+            hint: why there may be no answer.
 
         Raises:
             UserError: answers are missing. They are asked in a file.
@@ -119,7 +127,7 @@ class Answers:
             missing = [key for key in asked if key not in own]
             if not missing:
                 continue
-            lines = list(dict.fromkeys(missing))
+            lines = list(dict.fromkeys(texts_of(missing)))
             path = os.path.join(self.output_dir, _UNANSWERED)
             if cluster.is_chief():
                 file_system.write_text(path, "\n".join(lines) + "\n")
@@ -129,7 +137,7 @@ class Answers:
                 + (f" of teacher {teacher}" if len(found) > 1 else "")
                 + f", the first is {lines[0]:.100}; {path} has them: give it "
                 "to batch_predict.py --as_teacher, and its output_dir to "
-                f"--{FLAG}"
+                f"--{FLAG}{hint}"
             )
 
 

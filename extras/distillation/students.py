@@ -58,9 +58,11 @@ class Distillation(abc.ABC, Generic[AnyJob]):
 
     Attributes:
         learns_numbers: whether targets are numbers, not probabilities.
+        hint: why there may be no answer.
     """
 
     learns_numbers = False
+    hint = ""
 
     def __init__(self, job: AnyJob, options: DistillationFlags):
         self.job, self.options = job, options
@@ -81,11 +83,18 @@ class Distillation(abc.ABC, Generic[AnyJob]):
 
     @abc.abstractmethod
     def keys(self, data: ShortRecords, answered: Iterable[str]) -> list[str]:
-        """Return the lines of batch_predict.py that ask for the answers.
+        """Return what the records ask, in their order.
 
-        They have the order of the records. Texts of `answered` that are no
-        training examples may be added.
+        Texts of `answered` that are no training examples may be added.
         """
+
+    def texts_of(self, keys: Sequence[str]) -> Iterable[str]:
+        """Return the lines that ask this in batch_predict.py."""
+        return keys
+
+    def logits(self, data: ShortRecords, found: list[np.ndarray]) -> np.ndarray:
+        """Return the answers to `keys` as one array, [..., K]."""
+        return np.concatenate(found)
 
     @abc.abstractmethod
     def truths(self, data: ShortRecords) -> np.ndarray:
@@ -114,10 +123,10 @@ class Distillation(abc.ABC, Generic[AnyJob]):
         data = of_job.data
         by_teacher = self.answers.by_teacher(self.entries)
         keys = self.keys(data, next(iter(by_teacher.values())))
-        self.answers.check(by_teacher, keys)
+        self.answers.check(by_teacher, keys, self.texts_of, self.hint)
         truths, logits = self.truths(data), []
         for teacher, answered in by_teacher.items():
-            logits.append(np.concatenate([answered[key] for key in keys]))
+            logits.append(self.logits(data, [answered[key] for key in keys]))
             logs.say("Teacher %s: %s", teacher, fit(logits[-1], truths))
         if self.learns_numbers:
             targets, least = np.mean(logits, 0, dtype=np.float32), 0.0

@@ -61,18 +61,28 @@ class BertForQuestionAnswering(HeadModel):
 # --- Objective ---------------------------------------------------------------
 
 
+def without_padding(
+    logits: tf.Tensor, features: dict[str, tf.Tensor]
+) -> tf.Tensor:
+    """Return logits [2, B, S] that are very small at padding.
+
+    The softmax is over the tokens of a row without padding, so that the loss
+    does not depend on how far a batch is padded. The original includes padding.
+    """
+    is_padding = tf.cast(features["input_mask"], tf.float32) - 1.0  # [B, S]
+    return logits + 10000.0 * is_padding
+
+
 def _forward(
-    model: BertForQuestionAnswering, batch: Batch, seed: modeling.Seed
+    model: BertForQuestionAnswering,
+    batch: Batch,
+    seed: modeling.Seed,
 ) -> Sums:
     """Return the losses and the accuracies of starts and ends.
 
     start_positions and end_positions [B] are 0 ([CLS]) for no answer.
     """
-    # Very small at padding: the softmax is over the tokens of a row without it,
-    # so that the loss does not depend on how far a batch is padded. The
-    # original includes padding.
-    is_padding = tf.cast(batch["input_mask"], tf.float32) - 1.0  # [B, S]
-    logits = model(batch, seed) + 10000.0 * is_padding  # [2, B, S]
+    logits = without_padding(model(batch, seed), batch)
     weights = batch.get("example_weights")
     names = ("start_positions", "end_positions")
     start, end = (
@@ -218,7 +228,10 @@ class QuestionAnsweringGraph(TaskGraph):
         return _Windows(features, row, offset, start, seen)
 
     def _best_spans(
-        self, logits: Outputs, windows: _Windows, doc: tf.RaggedTensor
+        self,
+        logits: Outputs,
+        windows: _Windows,
+        doc: tf.RaggedTensor,
     ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
         """Return the score, start and end of each window's best span, [W].
 

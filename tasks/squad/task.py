@@ -4,11 +4,13 @@ Windows and decoding are those of run_squad.py (tasks/squad/windows.py and
 tasks/squad/decoding.py), so the answers are the same.
 """
 
+import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tasks.rows import Unit
 from tasks.squad import data as squad_data
 from tasks.squad import decoding as squad_decoding
 from tasks.squad import windows as squad_windows
@@ -83,6 +85,7 @@ class QuestionAnswering(Task):
             *("answer", "start", "end", "probability", "score"),
             *["null_odds"] * (self.options.null_threshold is not None),
             *["nbest"] * (self.options.num_answers > 1),
+            *["windows"] * bool(self.settings.teacher),
         )
 
     # --- Windows -------------------------------------------------------------
@@ -144,7 +147,20 @@ class QuestionAnswering(Task):
                 if self.options.num_answers > 1:
                     listed = nbest[: self.options.num_answers]
                     answer["nbest"] = [_entry("text", one) for one in listed]
+                if self.settings.teacher:
+                    own = zip(encoded.units[part], outputs[part], strict=True)
+                    answer["windows"] = [self._window(*pair) for pair in own]
                 yield answer
+
+    def _window(self, unit: Unit, found: Outputs) -> dict[str, Any]:
+        """Return what a student learns from a window."""
+        ids = unit[0].input_ids.tolist()
+        tokens = self.tokenizer.convert_ids_to_tokens(ids)
+        logits = {
+            name: list(map(number, found[name][: len(ids)].tolist()))
+            for name in ("start_logits", "end_logits")
+        }
+        return {"digest": window_digest(tokens), **logits}
 
     # --- Model ---------------------------------------------------------------
 
@@ -160,6 +176,11 @@ class QuestionAnswering(Task):
             threshold = answers.null_threshold(None, weights, folder)
             own = own._replace(null_threshold=threshold)
         return settings._replace(options=own)
+
+
+def window_digest(tokens: Sequence[str]) -> str:
+    """Return a digest of the tokens of a window, as hexadecimal digits."""
+    return hashlib.sha256(" ".join(tokens).encode()).hexdigest()[:16]
 
 
 def _entry(name: str, candidate: Candidate) -> dict[str, Any]:
