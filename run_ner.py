@@ -173,9 +173,8 @@ def check_flags() -> None:
             f"--token_column and --label_column are both {FLAGS.token_column}: "
             "word and tag need a column each"
         )
-    if not (FLAGS.do_train and FLAGS.feature_based):
-        return
-    if not FLAGS.init_checkpoint:
+    is_frozen = FLAGS.do_train and FLAGS.feature_based
+    if is_frozen and not FLAGS.init_checkpoint:
         raise UserError(
             "--feature_based needs --init_checkpoint: features of an "
             "untrained encoder are noise"

@@ -16,10 +16,8 @@ the model again. After an interruption, the same command resumes the run.
 Usual choices: --max_seq_length, --doc_stride, --random_seed, --dtype=bfloat16
 where the processor has it.
 
-Two commands run no model. The first scores a file of answers, the second
-combines several runs:
+This command runs no model, and combines several runs:
 
-    python run_squad.py --predict_file=dev.json --predictions_file=answers.json
     python run_squad.py --predict_file=dev.json --ensemble_dirs=a,b,c \
         --output_dir=together --do_predict --do_eval
 
@@ -29,27 +27,21 @@ To train on TriviaQA first, give its files as --train_file and its documents as
 """
 
 import dataclasses
-from typing import TYPE_CHECKING
 
-from base import file_system, lazy, script, startup
+from base import lazy, script, startup
 from base.flags import define, flag, read
 
-from absl import flags, logging
+from absl import flags
 
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import RunFolder
 from finetuning import flags as finetuning_flags
 from finetuning.flags import Work
 from tasks.settings import DistillationFlags, RunSettings
-from tasks.squad import data as squad_data
 from tasks.squad import windows as squad_windows
-from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions
 from tasks.squad.flags import Options
 from tasks.squad.windows import Lengths
-
-if TYPE_CHECKING:
-    from tasks.squad.answers import Answered
 
 FLAGS = flags.FLAGS
 
@@ -66,36 +58,23 @@ finetuning_flags.define(
     and_of=", --do_eval and --eval_steps",
 )
 
-_OF_A_MODEL = ("do_train", "do_export", "eval_steps", "teacher_answers")
-
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """What is not for a job: commands that run no model."""
+    """What is not for a job."""
 
     verbose_logging: bool = flag(False)
     """Ignored; the original logs the answers whose text it cannot locate in the
     paragraph. Here the place of every answer is known."""
 
-    predictions_file: str | None = flag(
-        needs={"predict_file": ""},
-        excludes=dict.fromkeys(
-            (
-                *_OF_A_MODEL,
-                "do_predict",
-                "tune_null_threshold",
-                "ensemble_dirs",
-            ),
-            "it runs no model, and answers are scored as they are",
-        ),
-    )
-    """Score this file of answers against predict_file; runs no model."""
-
     ensemble_dirs: tuple[str, ...] = flag(
         (),
         exists="directory",
         needs={"predict_file": "", "output_dir": ""},
-        excludes=dict.fromkeys(_OF_A_MODEL, "it runs no model"),
+        excludes=dict.fromkeys(
+            ("do_train", "do_export", "eval_steps", "teacher_answers"),
+            "it runs no model",
+        ),
     )
     """Answer with the mean of the logits in these output directories, whose
     runs have read the same windows; runs no model."""
@@ -110,12 +89,10 @@ define(DistillationFlags, without=("learn_all_answers",))
 
 def main(_: list[str]) -> int:
     """Train, answer, score and export; return the exit status."""
-    if not (FLAGS.predictions_file or FLAGS.ensemble_dirs):
+    if not FLAGS.ensemble_dirs:
         finetuning_flags.check_flags(FLAGS)
     with startup.importing():
         from finetuning import runner
-    if FLAGS.predictions_file:
-        return score_file()
     if FLAGS.ensemble_dirs:
         return answer_together()
     return runner.run_script(FLAGS, __file__, create_work)
@@ -125,10 +102,13 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     """Return the job the flags describe, its files read and checked."""
     from tasks.squad.job import SquadJob
 
+    length, query = source.max_seq_length, FLAGS.max_query_length
+    if not FLAGS["max_query_length"].present:
+        query = squad_windows.query_length(length)
     options = read(
         Options,
         FLAGS,
-        lengths=lengths_for(source.max_seq_length),
+        lengths=Lengths(length, FLAGS.doc_stride, query),
         answers=read(
             AnswerOptions, FLAGS, ignore_padding=not FLAGS.pad_to_max_length
         ),
@@ -143,34 +123,19 @@ def create_work(settings: RunSettings, source: Checkpoint) -> Work:
     return Work(job, wrapper)
 
 
-def score_file() -> int:
-    """Score --predictions_file; print the scores; return the exit status."""
-    from tasks.squad import answers as squad_answers
-
-    data = squad_data.read_squad(
-        FLAGS.predict_file, False, FLAGS.version_2_with_negative, FLAGS.strict
-    )._replace(scoring=FLAGS.scoring)
-    answered = squad_answers.read_answers(FLAGS.predictions_file, data)
-    results = answered.scores(data)
-    if FLAGS.output_dir:
-        file_system.make_directory(FLAGS.output_dir)
-        write_scores(data, answered, results)
-    for name, value in results.items():
-        print(f"{name} = {value}")
-    return 0
-
-
 def answer_together() -> int:
     """Answer with --ensemble_dirs; return the exit status.
 
     With --do_eval the answers are scored too.
     """
+    from extras import mistakes
     from tasks.fine_tuned import read_source
     from tasks.squad import answers as squad_answers
     from training import reporting
 
-    folders, settings = FLAGS.ensemble_dirs, read_settings()
-    squad_answers.check_folders(folders, FLAGS.output_dir)
+    folders, output_dir = FLAGS.ensemble_dirs, FLAGS.output_dir
+    settings = finetuning_flags.read_settings(FLAGS, RunFolder.read(output_dir))
+    squad_answers.check_folders(folders, output_dir)
     prefix = squad_answers.find_model(folders, FLAGS.init_checkpoint)
     job = create_work(settings, read_source(settings, prefix)).job
     answered = job.answer_together(folders)
@@ -179,48 +144,15 @@ def answer_together() -> int:
         results = answered.scores(data)
         if answered.sign_of_failure(data):
             results["degenerate"] = 1
-        write_scores(data, answered, results)
+        reporting.write_results(output_dir, results, step=0)
+        found = mistakes.wrong_answers(data, answered.chosen)
+        mistakes.write_errors(settings, found)
         reporting.log_results(
-            reporting.results_path(FLAGS.output_dir),
+            reporting.results_path(output_dir),
             results,
             "Evaluation results of predict_file",
         )
     return 0
-
-
-def read_settings() -> RunSettings:
-    """Return the flags of a command that runs no model."""
-    return finetuning_flags.read_settings(
-        FLAGS, RunFolder.read(FLAGS.output_dir)
-    )
-
-
-def write_scores(
-    data: SquadData, answered: "Answered", results: dict[str, float]
-) -> None:
-    """Write the scores and the mistakes of answers without a run."""
-    from extras import mistakes
-    from training import reporting
-
-    reporting.write_results(FLAGS.output_dir, results, step=0)
-    mistakes.write_errors(
-        read_settings(),
-        mistakes.wrong_answers(data, answered.chosen),
-    )
-
-
-def lengths_for(max_seq_length: int) -> Lengths:
-    """Return the lengths of the model's windows."""
-    query_length = FLAGS.max_query_length
-    if not FLAGS["max_query_length"].present:
-        query_length = squad_windows.query_length(max_seq_length)
-        if query_length != FLAGS.max_query_length:
-            logging.info(
-                "max_query_length = %d: a window has %d tokens",
-                query_length,
-                max_seq_length,
-            )
-    return Lengths(max_seq_length, FLAGS.doc_stride, query_length)
 
 
 if __name__ == "__main__":

@@ -282,7 +282,6 @@ def write_predictions(
         decoding.AnswerOptions(
             n_best_size, max_answer_length, ignore_padding=False
         ),
-        has_bar=False,
     )
     threshold = _flag("null_score_diff_threshold") or 0.0
     best = {key: c.text for key, c in decoded.chosen(threshold).items()}

@@ -46,9 +46,7 @@ def log_odds(logits: tf.Tensor, classes: tf.Tensor) -> tf.Tensor:
 
 
 def explaining(
-    graph: TaskGraph,
-    run: Model,
-    check: Callable[[], None] = lambda: None,
+    graph: TaskGraph, run: Model, check: Callable[[], None] = lambda: None
 ) -> Model:
     """Return a function like `run` whose outputs also have attributions.
 

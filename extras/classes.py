@@ -23,8 +23,10 @@ FILES = {
     "multi_label_classification": (_SCORES,),
 }
 
+Cell = str | int | float | None
+
 # A header and the rows of a table.
-Table = tuple[Sequence[str], Sequence[Sequence[str | int | float]]]
+Table = tuple[Sequence[str], Sequence[Sequence[Cell]]]
 
 
 def tables_and_pictures(
@@ -64,16 +66,9 @@ def tables_and_pictures(
     }
     if len(files.names) > _MAX_DRAWN:
         del drawn[_PICTURE]
-    return {_MATRIX: confusion_table(counts, files.labels)}, drawn
-
-
-def confusion_table(counts: np.ndarray, names: Sequence[str]) -> Table:
-    """Return confusion_matrix.tsv, for counts [K, K].
-
-    Row: right class, column: predicted class.
-    """
-    rows = zip(names, counts.tolist(), strict=True)
-    return ("truth / prediction", *names), [(name, *row) for name, row in rows]
+    rows = zip(files.labels, counts.tolist(), strict=True)
+    table = [(label, *row) for label, row in rows]
+    return {_MATRIX: (("truth / prediction", *files.labels), table)}, drawn
 
 
 # --- Pictures ----------------------------------------------------------------
@@ -145,11 +140,7 @@ def draw_reliability(
         )
         error = calibration_error(own, label_ids)
         axes.plot(
-            sure,
-            right,
-            style,
-            color=color,
-            label=f"{name}ECE {error:.3f}",
+            sure, right, style, color=color, label=f"{name}ECE {error:.3f}"
         )
     axes.set(
         xlabel="confidence, mean of a bin",

@@ -169,7 +169,8 @@ def units_of(
         )
     # A graph with an edge from each row to the first one of its text, and to
     # the first one of its group.
-    keys += groups_of(files.train, examples, group_column)
+    if group_column:
+        keys += groups_of(files.train, examples, group_column)
     firsts: dict[Any, int] = {}
     size, rows = len(examples), np.arange(len(keys)) % len(examples)
     first = [firsts.setdefault(key, n % size) for n, key in enumerate(keys)]
@@ -187,16 +188,16 @@ def units_of(
 
 
 def groups_of(
-    train: DataFile, examples: Sequence[Example], column: str | None
+    train: DataFile, examples: Sequence[Example], column: str
 ) -> list[str]:
-    """Return the group of each row; [] without a column.
+    """Return the group of each row.
 
     Raises:
         UserError: a row has none.
     """
     found, hint = [], " (--group_column)"
-    rows = data.rows_by_guid(train) if column else {}
-    for example in examples if column else ():
+    rows = data.rows_by_guid(train)
+    for example in examples:
         line, row = rows[example.guid]
         at, kinds = f"{train.path}, line {line}", (str, int, float, bool)
         found.append(str(tables.require(row, column, kinds, at, hint)))

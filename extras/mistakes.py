@@ -10,6 +10,7 @@ one task's answers is imported for that task alone.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,6 +22,7 @@ import numpy as np
 from absl import logging
 
 from extras import classes
+from extras.classes import Cell, Table
 from tasks.classifier.data import rows_by_guid
 from tasks.classifier.scores import confidence
 from tasks.job import DataSet, FineTuningJob, Scored
@@ -41,8 +43,6 @@ _ESCAPED = re.compile(r"[\\\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 
 _CONTEXT = 80  # characters of the paragraph on each side of an answer
 
-Cell = str | int | float | None
-
 
 class Mistakes(NamedTuple):
     """The mistakes of a model on one data set.
@@ -59,18 +59,6 @@ class Mistakes(NamedTuple):
     rows: Sequence[Sequence[Cell]]
     num_scored: int
     what: str = "examples"
-
-    def summary(self, count: int, path: str) -> str:
-        """Return how many mistakes there are, and where some are listed.
-
-        >>> Mistakes(["id"], [["a"], ["b"], ["c"]], 12).summary(1, "errors.tsv")
-        '3 mistakes in 12 examples; errors.tsv lists the worst 1'
-        """
-        listed = "them all"
-        if count < len(self.rows):
-            listed = f"the worst {count:,}"
-        many = f"{len(self.rows):,} mistakes in {self.num_scored:,} {self.what}"
-        return f"{many}; {path} lists {listed}"
 
 
 # --- Files -------------------------------------------------------------------
@@ -90,7 +78,7 @@ def write(job: FineTuningJob, scored: Scored) -> None:
         temperature = scored.results.get("temperature", 1.0)
         tables, drawn = classes.tables_and_pictures(job, *found, temperature)
         for name, table in tables.items():
-            _write_table(settings, _name(name, job, data), *table)
+            _write_table(settings, _name(name, job, data), table)
         if settings.pictures and cluster.is_chief():
             for name, draw_to in drawn.items():
                 name = _name(name, job, data)
@@ -111,20 +99,22 @@ def write_errors(
     With --num_errors=0 there is no file.
     """
     if count := settings.num_errors:
-        path = _write_table(settings, name, found.header, found.rows[:count])
-        logs.say("%s", found.summary(count, path))
+        path = _write_table(settings, name, (found.header, found.rows[:count]))
+        logs.say(
+            "%s mistakes in %s %s; %s lists %s",
+            f"{len(found.rows):,}",
+            f"{found.num_scored:,}",
+            found.what,
+            path,
+            f"the worst {count:,}" if count < len(found.rows) else "them all",
+        )
 
 
-def _write_table(
-    settings: RunSettings,
-    name: str,
-    header: Sequence[str],
-    rows: Sequence[Sequence[Cell]],
-) -> str:
+def _write_table(settings: RunSettings, name: str, table: Table) -> str:
     """Write a table to output_dir, which the chief alone does; return where."""
     path = os.path.join(settings.output_dir, name)
     if cluster.is_chief():
-        file_system.write_text(path, "\n".join(lines(header, rows)) + "\n")
+        file_system.write_text(path, "\n".join(lines(*table)) + "\n")
     logging.info("Wrote %s", path)
     return path
 
@@ -299,8 +289,6 @@ def failed_queries(
     Queries without any relevant document are none of them. The rank is that of
     the first relevant document, None beyond the depth.
     """
-    from tasks.embeddings.scores import DEPTH
-
     listed = []
     for (query, text), found in zip(
         collection.queries.items(), ranked, strict=True
@@ -313,7 +301,7 @@ def failed_queries(
             best = max(wanted, key=wanted.get)
             right = collection.documents[best]
             listed.append((query, rank, text, right, first))
-    listed.sort(key=lambda row: -(row[1] or DEPTH + 1))
+    listed.sort(key=lambda row: -(row[1] or math.inf))
     header = ("query", "rank", "text", "relevant", "found_first")
     return Mistakes(header, listed, len(ranked), "queries")
 
@@ -322,9 +310,7 @@ def failed_queries(
 
 
 def wrong_entities(
-    file: File,
-    predicted: Sequence[Sequence[str]],
-    probabilities: np.ndarray,
+    file: File, predicted: Sequence[Sequence[str]], probabilities: np.ndarray
 ) -> Mistakes:
     """Return the entities that are wrong or missed, the surest first.
 
@@ -336,31 +322,19 @@ def wrong_entities(
 
     rows, num_entities = [], 0
     for sentence, tags, sure in zip(
-        file.sentences,
-        predicted,
-        by_sentence(file, probabilities),
-        strict=True,
+        file.sentences, predicted, by_sentence(file, probabilities), strict=True
     ):
-
-        def text(entity: Entity | None, words: list = sentence.words):
-            if entity is None:
-                return None
-            return f"{entity.type}: {' '.join(words[entity.words])}"
-
         gold, given = entities(sentence.tags), entities(tags)
         num_entities += len({*gold, *given})
         for kind, right, found in _pairs(gold, given):
-            place = found or right
-            rows.append(
-                (
-                    sentence.lines[place.first],
-                    kind,
-                    text(right),
-                    text(found),
-                    float(min(sure[place.words])),
-                    " ".join(sentence.words),
-                )
+            place, words = found or right, sentence.words
+            texts = (
+                entity and f"{entity.type}: {' '.join(words[entity.words])}"
+                for entity in (right, found)
             )
+            least = float(min(sure[place.words]))
+            line = sentence.lines[place.first]
+            rows.append((line, kind, *texts, least, " ".join(words)))
     rows.sort(key=lambda row: -row[4])
     header = ("line", "kind", "truth", "prediction", "confidence", "sentence")
     return Mistakes(header, rows, num_entities, "right or predicted entities")
@@ -386,10 +360,9 @@ def _pairs(
         if entity in gold:
             continue
         other = next((right for right in gold if overlaps(right, entity)), None)
-        kind = "invented"
-        if other:
-            same = other[:2] == entity[:2]
-            kind = "other type" if same else "other words"
+        kind = "other words" if other else "invented"
+        if other and other[:2] == entity[:2]:
+            kind = "other type"
         found.append((kind, other, entity))
     found += [
         ("missed", right, None)
@@ -410,17 +383,15 @@ def wrong_answers(
 
     Those of F1 0 come first, the surest answer of each first.
     """
-    from tasks.squad.decoding import Candidate
     from tasks.squad.scores import score_each
 
     scores = score_each(data, {key: given.text for key, given in found.items()})
-    nothing = Candidate("", None, 0.0, 0.0)
     rows = []
     for example in data.examples:
         key = example.qas_id
-        if scores.exact.get(key, True):
+        if scores.exact[key]:
             continue
-        given = found.get(key, nothing)
+        given = found[key]
         place = example.place or (given.span[1:] if given.span else (0, 0))
         rows.append(
             (

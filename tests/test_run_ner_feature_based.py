@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -205,17 +204,17 @@ def test_a_run_in_three_parts_ends_with_the_same_bits(
     flags = feature_flags(deep_dir, data_dir, tmp_path)
     flags |= {"feature_layers": "weighted_sum_last_four", "do_eval": False}
     flags |= {"save_checkpoints_steps": 40}
-    compute = ner_job.word_outputs
+    compute = ner_job.fill_words
 
-    def compute_and_stop(*args) -> Iterator:
-        yield from compute(*args)
+    def compute_and_stop(*args) -> None:
+        compute(*args)
         # Another run with this records_dir writes another file.
         (written,) = tmp_path.glob(".train_*.tmp")
         assert str(os.getpid()) in written.name
         raise KeyboardInterrupt
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ner_job, "word_outputs", compute_and_stop)
+        patch.setattr(ner_job, "fill_words", compute_and_stop)
         with pytest.raises(KeyboardInterrupt):
             scripts.run(run_ner, **flags)
     path = tmp_path / "train_-4_-3_-2_-1.npy"

@@ -3,14 +3,11 @@
 import shutil
 from pathlib import Path
 
-from base.errors import UserError
-
 import numpy as np
 import pytest
 import scripts
 import tensorflow as tf
 import tiny
-from marks import nightly
 from squad_runs import flags_for, read, squad, write, write_data
 
 from tasks.squad.job import SquadJob
@@ -60,21 +57,6 @@ def finished_2(folder, tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("scoring, f1", [("squad", 0.0), ("korquad", 80.0)])
-def test_the_script_of_another_data_set(tmp_path, capsys, scoring, f1):
-    answer = {"text": "한국", "answer_start": 0}
-    asked = {"id": "a", "question": "?", "answers": [answer]}
-    article = {"paragraphs": [{"context": "한국은", "qas": [asked]}]}
-    status = scripts.run(
-        run_squad,
-        predict_file=write(tmp_path / "dev.json", {"data": [article]}),
-        predictions_file=write(tmp_path / "answers.json", {"a": "한국은"}),
-        scoring=scoring,
-    )
-    assert status == 0
-    assert f"f1 = {f1}\n" in capsys.readouterr().out
-
-
 @pytest.mark.nightly
 def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
     for out, score, most in (
@@ -90,7 +72,6 @@ def test_mistakes_and_pictures_belong_to_the_scores(finished, finished_2):
 
 @pytest.mark.nightly
 def test_steps_can_be_counted_by_questions(folder, tmp_path):
-    """Then --strict reads the file, though its records are there."""
     data = squad(21, 3)
     data["data"][0]["paragraphs"][0]["qas"][0]["answers"][0]["text"] = "x"
     flags = flags_for(folder, tmp_path / "out", do_eval=False)
@@ -98,8 +79,6 @@ def test_steps_can_be_counted_by_questions(folder, tmp_path):
     flags |= {"num_train_epochs": 2, "count_steps_by": "questions"}
     assert scripts.run(run_squad, **flags) == 0
     assert (tmp_path / "out" / f"model.ckpt-{2 * 20 // 8}.index").exists()
-    with pytest.raises(UserError, match="--strict"):
-        scripts.run(run_squad, **flags, strict=True)
 
 
 @pytest.mark.nightly
@@ -158,28 +137,6 @@ def test_another_threshold_needs_no_pass_of_the_model(
     scripts.run(run_squad, tune_null_threshold=True, **flags)
     assert "degenerate" not in tiny.results_of(finished_2)
     assert read(finished_2 / "predictions.json") == tuned
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("version", [nightly("1"), "2"])
-def test_scores_of_a_file_without_a_model(request, folder, version, capsys):
-    out = request.getfixturevalue(
-        "finished_2" if version == "2" else "finished"
-    )
-    flags = {
-        "predict_file": str(folder / f"dev{version}.json"),
-        "predictions_file": str(out / "predictions.json"),
-        "version_2_with_negative": version == "2",
-    }
-    scripts.run(run_squad, **flags)
-    lines = capsys.readouterr().out.splitlines()
-    found = dict(line.split(" = ") for line in lines)
-    names = {"1": {"exact_match", "f1"}, "2": {"best_f1", "NoAns_total"}}
-    assert names[version] <= set(found)
-    wanted = tiny.results_of(out)
-    assert {name: float(value) for name, value in found.items()} == {
-        name: wanted[name] for name in found
-    }
 
 
 @pytest.mark.nightly

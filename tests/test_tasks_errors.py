@@ -64,7 +64,6 @@ EVERYWHERE = [
 ]
 
 PAIRS = {"text_a_column": "sentence", "text_b_column": "sentence"}
-SCORED = {"predictions_file": "/x", "do_train": False}
 THRESHOLD = {"null_score_diff_threshold": 1.0}
 TUNED = {"tune_null_threshold": True, "version_2_with_negative": True}
 FEATURES, LAST = {"feature_based": True}, {"feature_layers": "last"}
@@ -109,9 +108,6 @@ OWN = {
         ({"version_2_with_negative": True}, "--version_2_with_negative"),
         ({"ensemble_dirs": "/no", "do_train": False}, "--ensemble_dirs"),
         ({"ensemble_dirs": "/no"}, "--do_train"),
-        (SCORED | {"do_predict": True}, "--do_predict"),
-        (SCORED | THRESHOLD, "--null_score_diff_threshold"),
-        ({"predictions_file": "/no.json", "do_train": False}, "/no.json"),
         ({"null_score_diff_threshold": "nan"}, "--null_score_diff_threshold"),
         (THRESHOLD | TUNED, "--tune_null_threshold"),
         ({"triviaqa_evidence_dir": "/no"}, "'Data'"),

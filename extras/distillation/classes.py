@@ -12,12 +12,7 @@ import numpy as np
 import tensorflow as tf
 
 from extras.distillation import students
-from extras.distillation.answers import (
-    Line,
-    key_of,
-    logits_of,
-    numbers,
-)
+from extras.distillation.answers import Line, key_of, logits_of, numbers
 from extras.distillation.students import LABEL_WEIGHTS, SOFT_TARGETS
 from ops import losses
 from records.in_memory import ShortRecords

@@ -21,6 +21,7 @@ import numpy as np
 
 import tokenization
 from checkpoints.model import Checkpoint
+from ops.choices import BIDIRECTIONAL
 from tasks import rows
 from tasks.rows import Row, Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
@@ -89,18 +90,14 @@ class MaskedLmTask(RowTask):
         One of one direction was never trained on [MASK]. Its best guess would
         ignore the rest of the sentence, and look like the answer of a bad BERT.
         """
-        import modeling
-
         direction = checkpoint.config.attention_direction
-        return direction == modeling.BIDIRECTIONAL and super().fits(checkpoint)
+        return direction == BIDIRECTIONAL and super().fits(checkpoint)
 
     @classmethod
     def check_model(cls, checkpoint: Checkpoint, needs_rows: bool) -> None:
         """Raise a UserError if tokens see one side alone."""
-        import modeling
-
         direction = checkpoint.config.attention_direction
-        if direction != modeling.BIDIRECTIONAL:
+        if direction != BIDIRECTIONAL:
             raise UserError(
                 f"{checkpoint.prefix} is a {direction} model, which predicts "
                 "neighbors and no [MASK]; filling masks and scoring sentences "
@@ -146,15 +143,10 @@ class MaskedTokens(MaskedLmTask):
         """Return tokens and scores [masks, top_k]."""
         mask = self.tokenizer.vocab["[MASK]"]
         count = int((unit[0].input_ids == mask).sum())
+        tokens, scores = (outputs[n][:count].tolist() for n in self.predicted)
         return {
-            "tokens": [
-                [token.decode() for token in tokens]
-                for tokens in outputs["tokens"][:count].tolist()
-            ],
-            "scores": [
-                [number(score) for score in scores]
-                for scores in outputs["scores"][:count].tolist()
-            ],
+            "tokens": [[token.decode() for token in row] for row in tokens],
+            "scores": [[number(score) for score in row] for row in scores],
         }
 
     def outputs_of(self, numbers: Outputs) -> Outputs:

@@ -355,7 +355,7 @@ def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
         UserError: a sentence has no tags, a tag is malformed or of an unknown
             type; names file and line.
     """
-    sentences, changed = [], 0
+    sentences = []
     for sentence in file.sentences:
         at = f"{file.path}, line "
         if sentence.tags is None:
@@ -378,15 +378,7 @@ def with_iob2_tags(file: File, types: Sequence[str] | None = None) -> File:
                     "has no class for it"
                 )
         tags = normalized_tags(sentence.tags)
-        changed += sum(a != b for a, b in zip(tags, sentence.tags, strict=True))
         sentences.append(sentence._replace(tags=tags))
-    if changed:
-        logging.info(
-            "%s: changed %d of %d tags to those of IOB2",
-            file.path,
-            changed,
-            file.num_words,
-        )
     return file._replace(sentences=sentences)
 
 

@@ -18,13 +18,7 @@ from records import in_memory
 from tasks import predict, signs
 from tasks.classifier.scores import log_softmax
 from tasks.encoder.layers import layer_choice
-from tasks.job import (
-    DataSet,
-    FineTuningJob,
-    LoadedModel,
-    Scored,
-    check_finite,
-)
+from tasks.job import DataSet, FineTuningJob, LoadedModel, Scored, check_finite
 from tasks.ner import data as ner_data
 from tasks.ner import model as ner_model
 from tasks.ner import scores as ner_scores
@@ -88,12 +82,8 @@ class NerJob(FineTuningJob):
             self.labels = ner_data.iob2_labels(self.examples(train))
         else:
             self.labels = fine_tuned_labels(source, settings.output_dir)
-        self.open_data(
-            ner_windows.schema(source.max_seq_length),
-            train,
-            [dev],
-            [test],
-        )
+        schema = ner_windows.schema(source.max_seq_length)
+        self.open_data(schema, train, [dev], [test])
 
     def deciding_metric(self) -> str:
         """Return the key of the F1 over all entities."""
@@ -264,10 +254,7 @@ class NerJob(FineTuningJob):
                 num_bytes = found.offset + found.nbytes
                 # A full disk is found now.
                 machine.reserve(file.fileno(), num_bytes)
-                for first, values in word_outputs(
-                    run, records, size, "activations"
-                ):
-                    found[first : first + len(values)] = values
+                fill_words(found, run, records, size, "activations")
                 found.flush()
             logging.info(
                 "Wrote the activations of %d words to %s, %.1f MB",
@@ -303,10 +290,7 @@ class NerJob(FineTuningJob):
             records = self._activations(loaded, data)
         shape = [len(self.label_ids(data)), len(self.labels)]
         logits = np.zeros(shape, np.float32)
-        for first, values in word_outputs(
-            loaded.run, records, batch_size, data.title
-        ):
-            logits[first : first + len(values)] = values
+        fill_words(logits, loaded.run, records, batch_size, data.title)
         check_finite({"logits": logits}, data)
         return {"logits": logits}
 
@@ -397,21 +381,24 @@ def _encoder_hash(model: TaskModel) -> str:
 # --- Outputs of records to outputs of words ----------------------------------
 
 
-def word_outputs(
-    run: Model, data: in_memory.ShortRecords, batch_size: int, what: str
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield a model's outputs for the words of each record, float32 [n, ...].
+def fill_words(
+    words: np.ndarray,
+    run: Model,
+    data: in_memory.ShortRecords,
+    batch_size: int,
+    what: str,
+) -> None:
+    """Fill an array [words, ...] with a model's outputs for the words of data.
 
     Every word is classified in one record, and the records keep the order of
-    the words. Batches come in another order, so the number of the record's
-    first word comes with the outputs.
+    the words. Batches come in another order.
     """
     is_word = data.features["label_ids"] >= 0  # [records, S]
-    counts = is_word.sum(axis=1)
-    firsts = (np.cumsum(counts) - counts).tolist()
+    number = np.cumsum(is_word).reshape(is_word.shape) - 1  # of each word
     with progress.Bar(data.num_records, "records", what) as bar:
         for rows, features in predict.batches(run, data, batch_size):
             found = run(features)["logits"]  # [B, S, ...]
             for row, values in zip(rows, found, strict=False):
-                yield firsts[row], values[np.flatnonzero(is_word[row])]
+                at = np.flatnonzero(is_word[row])
+                words[number[row, at]] = values[at]
             bar.update(len(rows))

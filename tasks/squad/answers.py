@@ -14,12 +14,12 @@ runs have kept.
 """
 
 import json
+import math
 import os
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from base import cluster, file_system, logs, tables, text_files
+from base import cluster, file_system, logs, text_files
 from base.errors import UserError, counted, naming
 
 import numpy as np
@@ -29,7 +29,6 @@ from checkpoints import lookup, weight_files
 from checkpoints.run_folder import RunFolder
 from records import cache as record_cache
 from tasks import signs
-from tasks.squad import decoding as squad_decoding
 from tasks.squad import scores as squad_scores
 from tasks.squad.data import SquadData
 from tasks.squad.decoding import AnswerOptions, Candidate, Decoded
@@ -167,14 +166,8 @@ def write_answers(
     """
     is_version_2, tuned, threshold = data.is_version_2, None, 0.0
     if is_version_2 and data.has_answers():
-        best = {
-            key: squad_decoding.best_answer(found).text
-            for key, found in decoded.nbest.items()
-        }
+        best = {k: one.text for k, one in decoded.chosen(math.inf).items()}
         tuned = squad_scores.tune_threshold(data, best, decoded.null_odds)
-        logging.info(
-            "Best null_score_diff_threshold: %g, F1 %.2f, exact %.2f", *tuned
-        )
     if is_version_2 and options.tune_null_threshold:
         if not tuned:
             raise UserError(
@@ -278,49 +271,6 @@ def nbest_json(nbest: Mapping[str, Sequence[Candidate]]) -> str:
         for key, found in nbest.items()
     }
     return json.dumps(lists, indent=4)
-
-
-def read_answers(predictions_file: str, data: SquadData) -> Answered:
-    """Return the answers in a file like predictions.json.
-
-    For SQuAD 2.0 with their null odds, if null_odds.json lies in the same
-    directory.
-    """
-    texts = read_values(predictions_file, str, "answers")
-    path = lookup.beside(predictions_file, NULL_ODDS)
-    odds = {}
-    if path and data.is_version_2:
-        odds = read_values(path, (int, float), "odds")
-        for key, value in odds.items():
-            if abs(value) > sys.float_info.max:  # 10**400 is a whole number
-                raise UserError(f"{path}: {key!r} is not a finite number")
-        for example in data.examples:
-            if example.qas_id in texts and example.qas_id not in odds:
-                raise UserError(
-                    f"{path} lacks question {example.qas_id}: it belongs to "
-                    "other predictions; move it away to score without "
-                    "best_exact and best_f1"
-                )
-    found = {k: Candidate(v, None, 0.0, 0.0) for k, v in texts.items()}
-    return Answered(found, odds, None)
-
-
-def read_values(
-    path: str, kinds: type | tuple[type, ...], what: str
-) -> dict[str, Any]:
-    """Return {question id: value} of a JSON file of `what`, "answers"."""
-    values = text_files.read_json(path)
-    if not isinstance(values, dict):
-        raise UserError(
-            f"{path}: wanted an object of question ids and {what}, found "
-            f"{type(values).__name__}"
-        )
-    if not values:
-        raise UserError(f"{path}: holds no question")
-    hint = f"; is this a file of {what}?"
-    for key in values:
-        tables.require(values, key, kinds, path, hint)
-    return values
 
 
 # --- Several runs together ---------------------------------------------------

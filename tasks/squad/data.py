@@ -105,18 +105,15 @@ def make_paragraph(text: str) -> Paragraph:
 
 
 def read_squad(
-    files: Sequence[str],
-    is_training: bool,
-    version_2_with_negative: bool,
-    strict: bool = False,
+    files: Sequence[str], is_training: bool, version_2_with_negative: bool
 ) -> SquadData:
     """Return the questions of SQuAD files.
 
     For training, a question keeps one answer, the first one in the file. As
     in the original, a question is left out if the words at answer_start do
-    not contain the answer; with `strict` it is an error. In version 2.0 a
-    question without the key is_impossible is impossible if it has no answers,
-    as in the official script, which does not read the key.
+    not contain the answer. In version 2.0 a question without the key
+    is_impossible is impossible if it has no answers, as in the official
+    script, which does not read the key.
 
     Files of version 2.0 may have others of 1.1 beside them.
 
@@ -125,21 +122,11 @@ def read_squad(
             the other version, or leave no question; names file and place.
     """
     data = SquadData([], [], is_version_2=version_2_with_negative)
-    reader = _Reader(data, is_training, strict)
+    reader = _Reader(data, is_training)
     for path in files:
         reader.read(path)
     reader.check_version(", ".join(files))
     misplaced = reader.misplaced
-    logging.info(
-        "Read %d questions on %d paragraphs",
-        len(data.examples),
-        len(data.paragraphs),
-    )
-    if reader.num_several:
-        logging.info(
-            "%d questions have several answers: the first is trained on",
-            reader.num_several,
-        )
     if reader.num_dropped:
         logging.warning(
             "%d questions are left out: the words at answer_start do not "
@@ -171,11 +158,11 @@ def read_squad(
 class _Reader:
     """Collects the examples of several files, and counts of problems."""
 
-    def __init__(self, data: SquadData, is_training: bool, strict: bool):
-        self.data, self.is_training, self.strict = data, is_training, strict
+    def __init__(self, data: SquadData, is_training: bool):
+        self.data, self.is_training = data, is_training
         self.places: dict[str, str] = {}  # question id -> place in a file
         self.misplaced: list[str] = []  # a line per answer not at its place
-        self.num_dropped = self.num_several = 0
+        self.num_dropped = 0
         self.found = Counter()  # questions of each kind, in all files
 
     def read(self, path: str) -> None:
@@ -280,7 +267,6 @@ class _Reader:
                     'write "is_impossible": true and give '
                     "--version_2_with_negative"
                 )
-            self.num_several += len({answer for answer, _ in answers}) > 1
             if not place:
                 self.num_dropped += 1
                 return
@@ -316,13 +302,10 @@ class _Reader:
             # it (see _place), and a score needs its text only.
             if text.strip() and seen == text:
                 continue
-            line = (
+            self.misplaced.append(
                 f"{place} ({qas_id}): answer_start {offset} is not "
                 f"where {text!r} is"
             )
-            if self.strict:
-                raise UserError(f"{line} (--strict)")
-            self.misplaced.append(line)
         return found
 
     def _place(self, text: str, offset: int) -> tuple[int, int] | None:

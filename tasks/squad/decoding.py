@@ -27,13 +27,11 @@ Dimensions: W windows, S tokens of a row, n windows of a block, k best starts
 and ends of a window.
 """
 
-import contextlib
 import dataclasses
 import functools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from base import progress
 from base.flags import flag
 
 import numpy as np
@@ -66,10 +64,7 @@ class AnswerOptions:
     """Largest number of tokens in an answer."""
 
     null_score_diff_threshold: float | None = flag(
-        excludes={
-            "tune_null_threshold": "that finds the threshold",
-            "predictions_file": "answers are scored as they are",
-        }
+        excludes={"tune_null_threshold": "that finds the threshold"}
     )
     """A question has no answer if the score of no answer exceeds that of the
     best answer by more than this; default: the tuned threshold, else 0."""
@@ -284,7 +279,6 @@ def decode(
     end_logits: np.ndarray,
     tokenizer: tokenization.FullTokenizer,
     options: AnswerOptions,
-    has_bar: bool = True,
 ) -> Decoded:
     """Return the n-best lists and, for SQuAD 2.0, the null odds.
 
@@ -298,35 +292,29 @@ def decode(
     bounds = np.searchsorted(windows.example, np.arange(count + 1))
     # The arrays of `_find_spans` grow with n_best_size ** 2 pairs per window.
     block = max(1, _BLOCK * 400 // options.n_best_size**2)
-    bar = contextlib.nullcontext()
-    if has_bar:
-        bar = progress.Bar(count, "questions", "Decoding")
-    with bar as shown:
-        low = 0
-        while low < count:
-            high = np.searchsorted(bounds, bounds[low] + block, "right") - 1
-            # At least one question, however many windows it has.
-            high = min(max(int(high), low + 1), count)
-            part = slice(bounds[low], bounds[high])
-            spans = _find_spans(
-                start_logits[part], end_logits[part], windows, part, options
+    low = 0
+    while low < count:
+        high = np.searchsorted(bounds, bounds[low] + block, "right") - 1
+        # At least one question, however many windows it has.
+        high = min(max(int(high), low + 1), count)
+        part = slice(bounds[low], bounds[high])
+        spans = _find_spans(
+            start_logits[part], end_logits[part], windows, part, options
+        )
+        # Spans are sorted by window, so those of a question are neighbors.
+        cuts = np.searchsorted(spans.window, bounds[low : high + 1])
+        for number in range(low, high):
+            own = slice(*cuts[number - low : number - low + 2])
+            rows = slice(*bounds[number : number + 2])
+            _add_question(
+                result,
+                data.examples[number].qas_id,
+                _Spans(*(field[own] for field in spans)),
+                _null_logits(start_logits[rows, 0], end_logits[rows, 0]),
+                texts,
+                options,
             )
-            # Spans are sorted by window, so those of a question are neighbors.
-            cuts = np.searchsorted(spans.window, bounds[low : high + 1])
-            for number in range(low, high):
-                own = slice(*cuts[number - low : number - low + 2])
-                rows = slice(*bounds[number : number + 2])
-                _add_question(
-                    result,
-                    data.examples[number].qas_id,
-                    _Spans(*(field[own] for field in spans)),
-                    _null_logits(start_logits[rows, 0], end_logits[rows, 0]),
-                    texts,
-                    options,
-                )
-            if shown:
-                shown.update(high - low)
-            low = high
+        low = high
     return result
 
 

@@ -31,15 +31,9 @@ class Options:
     version_2_with_negative: bool = flag(False)
     """Questions may have no answer: SQuAD 2.0."""
 
-    strict: bool = flag(False)
-    """Stop at an answer that is not at its answer_start, instead of warning."""
-
     triviaqa_evidence_dir: str | None = flag()
     """Directory with TriviaQA's folders wikipedia/ and web/, whose questions
-    are in train_file."""
-
-    triviaqa_max_tokens: int = flag(400, low=1)
-    """Words to read from the beginning of each TriviaQA document."""
+    are in train_file. The first 400 words of each document are read."""
 
     scoring: str = flag("squad", choices=sorted(squad_scores.RULES))
     """Whose official script scores the answers. F1 counts words for squad,

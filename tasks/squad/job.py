@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from base import file_system, logs, text_files
+from base import file_system, logs, progress, text_files
 from base.errors import UserError
 
 import numpy as np
@@ -44,10 +44,7 @@ class SquadJob(FineTuningJob):
     kept = (*FineTuningJob.kept, "version_2_with_negative")
 
     def __init__(
-        self,
-        settings: RunSettings,
-        source: Checkpoint,
-        options: Options,
+        self, settings: RunSettings, source: Checkpoint, options: Options
     ):
         self.flags, self.is_version_2 = options, options.version_2_with_negative
         super().__init__(
@@ -69,9 +66,6 @@ class SquadJob(FineTuningJob):
             [asked],
             [asked],
         )
-        if settings.do_train and options.strict:
-            # The records that are there may be of a run without --strict.
-            self.examples(self.train)
         is_scored = settings.do_eval or settings.eval_steps
         if is_scored and not self.questions.data.has_answers():
             raise UserError(
@@ -114,12 +108,10 @@ class SquadJob(FineTuningJob):
         flags, is_training = self.flags, data.name == "train"
         if is_training and flags.triviaqa_evidence_dir:
             return triviaqa.read_triviaqa(
-                data.source,
-                flags.triviaqa_evidence_dir,
-                flags.triviaqa_max_tokens,
+                data.source, flags.triviaqa_evidence_dir
             )
         found = squad_data.read_squad(
-            data.source, is_training, self.is_version_2, flags.strict
+            data.source, is_training, self.is_version_2
         )
         return found._replace(scoring=flags.scoring)
 
@@ -186,14 +178,13 @@ class SquadJob(FineTuningJob):
         evidence = self.flags.triviaqa_evidence_dir
         return evidence and {
             "evidence": triviaqa.evidence_in(evidence),
-            "max_tokens": self.flags.triviaqa_max_tokens,
+            "max_tokens": triviaqa.MAX_WORDS,
         }
 
     def convert(self, data: DataSet, examples: Windows) -> Iterator[Record]:
         """Yield the records of windows; log the first ones."""
-        is_training = data == self.train
         records = squad_windows.records(
-            examples, self.tokenizer.vocab, is_training
+            examples, self.tokenizer.vocab, data == self.train
         )
         for number, (row, labels) in enumerate(records):
             if number < _SHOWN:
@@ -203,14 +194,10 @@ class SquadJob(FineTuningJob):
                     ("qas_id", question.qas_id),
                     ("tokens", self.tokens_of(row.input_ids)),
                 ]
-                if is_training:
-                    first = labels["start_positions"]
+                if first := labels.get("start_positions"):
                     last = labels["end_positions"]
                     words = self.tokens_of(row.input_ids[first : last + 1])
-                    answer = f"{words} ({first} to {last})"
-                    if not first:
-                        answer = "not in this window"
-                    lines.append(("answer", answer))
+                    lines.append(("answer", f"{words} ({first} to {last})"))
                 log_example(number, *lines)
             yield row, labels
 
@@ -265,13 +252,14 @@ class SquadJob(FineTuningJob):
     ) -> Answered:
         """Return the answers that logits give; see answers.write_answers."""
         windows = self.questions
-        decoded = squad_decoding.decode(
-            windows,
-            logits["start_logits"],
-            logits["end_logits"],
-            self.tokenizer,
-            self.flags.answers,
-        )
+        with progress.clock("Decoding"):
+            decoded = squad_decoding.decode(
+                windows,
+                logits["start_logits"],
+                logits["end_logits"],
+                self.tokenizer,
+                self.flags.answers,
+            )
         return squad_answers.write_answers(
             windows.data,
             decoded,

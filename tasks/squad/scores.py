@@ -1,11 +1,10 @@
 """Compute exact match and F1 as SQuAD's official scripts do, digit by digit.
 
-The scripts of versions 1.1 and 2.0 differ in three rules:
+The scripts of versions 1.1 and 2.0 differ in two rules:
 
                                       1.1             2.0
     F1 of "the" and "an", which       0, as no word   1, as they are equal
     are empty once normalized         is shared
-    question without a prediction     counts as 0     is left out
     reference answers that are        are compared    are left out; "" stands
     empty once normalized             like others     for no answer
 
@@ -25,10 +24,6 @@ import string
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
-
-from base.errors import UserError
-
-from absl import logging
 
 from tasks.squad.data import SquadData
 
@@ -134,71 +129,38 @@ def score(
     Version 1.1: exact_match and f1. Version 2.0: exact, f1 and total; the same
     with the prefixes HasAns_ and NoAns_; with null odds best_exact,
     best_exact_thresh, best_f1 and best_f1_thresh.
-
-    Raises:
-        UserError: the file has no answers, or no question a prediction.
     """
-    if not data.has_answers():
-        raise UserError(
-            "the file to predict has no answers: there is nothing to score"
-        )
-    missing = [e.qas_id for e in data.examples if e.qas_id not in predictions]
-    if len(missing) == len(data.examples):
-        raise UserError(
-            "no question of the file has a prediction: do the predictions "
-            "belong to another file?"
-        )
-    if missing:
-        logging.warning(
-            "%d of %d questions have no prediction (%s), the first: %s",
-            len(missing),
-            len(data.examples),
-            "left out, as the official script of 2.0 does"
-            if data.is_version_2
-            else "scored 0",
-            missing[0],
-        )
     scored = score_each(data, predictions)
     if data.is_version_2:
         return _version_2(scored, predictions, null_odds)
     # Additions in the order of the file and one division, like the official
     # script: another order, or `sum`, which corrects rounding from Python 3.12
     # on, could change the last digit.
-    exact_sum = f1_sum = 0.0
-    for key in scored.f1:
-        exact_sum += scored.exact[key]
-        f1_sum += scored.f1[key]
-    total = len(data.examples)
+    f1_sum = 0.0
+    for value in scored.f1.values():
+        f1_sum += value
     return {
-        "exact_match": 100.0 * exact_sum / total,
-        "f1": 100.0 * f1_sum / total,
+        "exact_match": 100.0 * sum(scored.exact.values()) / len(scored.f1),
+        "f1": 100.0 * f1_sum / len(scored.f1),
     }
 
 
 class QuestionScores(NamedTuple):
-    """Scores of the predicted questions, {question id: value}."""
+    """Scores of the questions, {question id: value}, in the data's order."""
 
-    exact: dict[str, float]  # in the order of the data, like f1
+    exact: dict[str, float]
     f1: dict[str, float]
-    has_answer: dict[str, bool]  # of every question, predicted or not
+    has_answer: dict[str, bool]
 
 
 def score_each(
     data: SquadData, predictions: Mapping[str, str]
 ) -> QuestionScores:
-    """Return the scores of each question; see the top for the rules.
-
-    A question without a prediction has the scores 0 by the rules of version
-    1.1, none by those of 2.0.
-    """
+    """Return the scores of each question; see the top for the rules."""
     scored, rule = QuestionScores({}, {}, {}), RULES[data.scoring]
     for example in data.examples:
         key = example.qas_id
         scored.has_answer[key] = bool(example.answers)
-        if key not in predictions:
-            if not data.is_version_2:
-                scored.exact[key] = scored.f1[key] = 0.0
-            continue
         answers = example.answers
         if data.is_version_2:
             # A question without an answer has the reference answer "".
@@ -261,8 +223,6 @@ def _best_threshold(
     current = best = sum(not has for has in scored.has_answer.values())
     threshold = 0.0
     for key in sorted(null_odds, key=null_odds.get):
-        if key not in scores:
-            continue
         if scored.has_answer[key]:
             current += scores[key]
         else:

@@ -122,18 +122,13 @@ class QuestionAnswering(Task):
             yield from [_NO_TOKEN] * len(encoded.inputs)
             return
         width = max(len(found["start_logits"]) for found in outputs)
-        starts, ends = np.zeros([2, len(windows), width], np.float32)
+        logits = np.zeros([2, len(windows), width], np.float32)
         for row, found in enumerate(outputs):
             size = len(found["start_logits"])
-            starts[row, :size] = found["start_logits"]
-            ends[row, :size] = found["end_logits"]
+            logits[0, row, :size] = found["start_logits"]
+            logits[1, row, :size] = found["end_logits"]
         decoded = squad_decoding.decode(
-            windows,
-            starts,
-            ends,
-            self.tokenizer,
-            self.decoding,
-            has_bar=False,
+            windows, *logits, self.tokenizer, self.decoding
         )
         chosen = decoded.chosen(self.options.null_threshold or 0.0)
         bounds = np.searchsorted(
@@ -143,9 +138,7 @@ class QuestionAnswering(Task):
             part = slice(bounds[place], bounds[place + 1])
             if part.start == part.stop:
                 yield _NO_TOKEN
-            elif not (
-                np.isfinite(starts[part]) & np.isfinite(ends[part])
-            ).all():
+            elif not np.isfinite(logits[:, part]).all():
                 yield NOT_FINITE
             else:
                 answer = _entry("answer", chosen[key])

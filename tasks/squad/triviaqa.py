@@ -12,8 +12,10 @@ the places: the first occurrence of an answer or alias is taken as the place.
     evidence_dir          wikipedia/A.txt, web/7/7_1.txt
 """
 
+import contextlib
 import functools
 import hashlib
+import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -29,25 +31,23 @@ from tasks.squad.data import Paragraph, SquadData, SquadExample, make_paragraph
 # Key under which a question lists documents -> folder of those documents.
 _SOURCES = {"EntityPages": "wikipedia", "SearchResults": "web"}
 
+MAX_WORDS = 400  # of a document, as in the paper
+
 _require = functools.partial(tables.require, hint=": not in TriviaQA's format")
 
 
-def read_triviaqa(
-    files: Sequence[str], evidence_dir: str, max_tokens: int = 400
-) -> SquadData:
+def read_triviaqa(files: Sequence[str], evidence_dir: str) -> SquadData:
     """Return one example per question and document that contains an answer.
 
-    Of each document the first max_tokens words are read.
+    Of each document the first MAX_WORDS words are read.
     """
-    data = SquadData([], [])
-    counts = Counter()
+    data, counts = SquadData([], []), Counter()
     for path in files:
         questions = _require(text_files.read_json(path), "Data", list, path)
         with progress.Bar(len(questions), "questions", "Reading") as bar:
             for at, question in enumerate(questions):
                 where = f"{path}: Data[{at}]"
-                folder = evidence_dir.rstrip("/")
-                _add_question(data, counts, question, where, folder, max_tokens)
+                _add_question(data, counts, question, where, evidence_dir)
                 bar.update(1)
     logging.info(
         "TriviaQA: %d examples of %d documents; %d have no answer in their "
@@ -55,7 +55,7 @@ def read_triviaqa(
         len(data.examples),
         counts["documents"],
         counts["without"],
-        max_tokens,
+        MAX_WORDS,
     )
     if counts["missing"]:
         logging.warning(
@@ -66,7 +66,7 @@ def read_triviaqa(
     if not data.examples:
         raise UserError(
             f"{', '.join(files)}: no document with an answer in its first "
-            f"{max_tokens} words ({counts['missing']} of "
+            f"{MAX_WORDS} words ({counts['missing']} of "
             f"{counts['documents']} documents are not in "
             f"--triviaqa_evidence_dir={evidence_dir})"
         )
@@ -78,27 +78,20 @@ def _add_question(
     counts: Counter,
     question: Any,
     where: str,
-    folder: str,
-    max_tokens: int,
+    evidence_dir: str,
 ) -> None:
     """Add one question's examples to `data`, and count its documents."""
     text = _require(question, "Question", str, where)
     number = _require(question, "QuestionId", str, where)
     answer = _require(question, "Answer", dict, where)
     pattern = _alias_pattern(answer, f"{where}.Answer")
-    for place in _documents(question, where):
+    for name, document in _documents(question, where, evidence_dir):
         counts["documents"] += 1
-        if place is None:
-            counts["missing"] += 1
-            continue
-        try:
-            with file_system.open_for_reading(f"{folder}/{place}") as file:
-                document = file.read().decode("utf-8", "replace")
-        except UserError:
+        if document is None:
             counts["missing"] += 1
             continue
         _, starts, ends = make_paragraph(document)
-        starts, ends = starts[:max_tokens], ends[:max_tokens]
+        starts, ends = starts[:MAX_WORDS], ends[:MAX_WORDS]
         context = document[: ends[-1]] if len(ends) else ""
         match = pattern.search(context)
         if not match:
@@ -107,7 +100,7 @@ def _add_question(
         data.paragraphs.append(Paragraph(context, starts, ends))
         data.examples.append(
             SquadExample(
-                f"{number}--{place}",
+                f"{number}--{name}",
                 text,
                 len(data.paragraphs) - 1,
                 (match.group(),),
@@ -122,10 +115,9 @@ def _alias_pattern(answer: dict, where: str) -> re.Pattern:
     Longer forms come first: of "Ann" and "Ann Lee" the pattern finds
     "Ann Lee" where both match at the same place.
     """
-    aliases = []
+    found = [_require(answer, "Value", str, where)]
     if answer.get("Aliases") is not None:
-        aliases = tables.require_strings(answer, "Aliases", where)
-    found = [_require(answer, "Value", str, where), *aliases]
+        found += tables.require_strings(answer, "Aliases", where)
     # A pattern takes the first alternative that matches, hence the order.
     forms = sorted({f.strip() for f in found if f.strip()}, key=len)[::-1]
     if not forms:
@@ -135,30 +127,36 @@ def _alias_pattern(answer: dict, where: str) -> re.Pattern:
     return re.compile(rf"(?<!\w)(?:{'|'.join(words)})(?!\w)", re.IGNORECASE)
 
 
-def _documents(question: dict, where: str) -> Iterator[str | None]:
-    """Yield the path of each document of a question inside evidence_dir.
+def _documents(
+    question: dict, where: str, evidence_dir: str
+) -> Iterator[tuple[str, str | None]]:
+    """Yield the path inside evidence_dir and the text of each document.
 
-    None for entries without a Filename, which TriviaQA's files contain.
+    The text is None where there is no such file. TriviaQA's files contain
+    entries without a Filename, too.
     """
     for source, folder in _SOURCES.items():
         if question.get(source) is None:
             continue
-        documents = _require(question, source, list, where)
-        for number, document in enumerate(documents):
-            place = f"{where}.{source}[{number}]"
-            name = None
-            if not isinstance(document, dict) or document.get("Filename"):
-                name = _require(document, "Filename", str, place)
-            if name and ".." in name.split("/"):
+        entries = _require(question, source, list, where)
+        for number, entry in enumerate(entries):
+            place, name, text = f"{where}.{source}[{number}]", "", None
+            if not isinstance(entry, dict) or entry.get("Filename"):
+                name = _require(entry, "Filename", str, place)
+            if ".." in name.split("/"):
                 raise UserError(
                     f"{place}.Filename is {name!r}, which leads out of "
                     "--triviaqa_evidence_dir: wanted the path of a file in "
                     f"{folder}/"
                 )
-            # open() raises a ValueError for a path with a zero byte or with
-            # half of a character, "\ud800".
-            is_path = name and not re.search("[\0\ud800-\udfff]", name)
-            yield f"{folder}/{name}" if is_path else None
+            path = f"{os.path.join(evidence_dir, folder)}/{name}"
+            # A UserError, or that of open() for "\0" or "\ud800" in a path.
+            with (
+                contextlib.suppress(ValueError),
+                file_system.reading(path) as f,
+            ):
+                text = f.read().decode("utf-8", "replace")
+            yield f"{folder}/{name}", text
 
 
 def evidence_in(evidence_dir: str) -> dict[str, str]:
@@ -170,10 +168,8 @@ def evidence_in(evidence_dir: str) -> dict[str, str]:
     """
     found = {}
     for folder in _SOURCES.values():
-        path = f"{evidence_dir.rstrip('/')}/{folder}"
-        lines = sorted(
-            f"{name} {size}" for name, size in file_system.files_below(path)
-        )
+        files = file_system.files_below(os.path.join(evidence_dir, folder))
+        lines = sorted(f"{name} {size}" for name, size in files)
         digest = hashlib.sha256("\n".join(lines).encode("utf-8", "replace"))
         found[folder] = digest.hexdigest()
     return found

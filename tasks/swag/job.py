@@ -31,10 +31,7 @@ class SwagJob(FineTuningJob):
     result_files = (*FineTuningJob.result_files, _TEST_RESULTS)
 
     def __init__(
-        self,
-        settings: RunSettings,
-        source: Checkpoint,
-        data_dir: str | None,
+        self, settings: RunSettings, source: Checkpoint, data_dir: str | None
     ):
         super().__init__(settings, source)
         self.data_dir = data_dir

@@ -1,6 +1,7 @@
 """The tables and pictures of classes."""
 
 import os
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,9 +10,12 @@ from extras import classes, mistakes
 
 
 def test_confusion():
-    counts = np.array([[1, 0, 0], [1, 0, 1], [0, 0, 1]])
-    found = classes.confusion_table(counts, ("no", "y\tes", "maybe"))
-    assert mistakes.lines(*found) == [
+    """Rows are right classes, columns are predicted ones."""
+    names = ("no", "y\tes", "maybe")
+    job = SimpleNamespace(files=SimpleNamespace(labels=names, names=names))
+    logits, labels = np.eye(3)[[0, 0, 2, 2]], np.array([0, 1, 1, 2])
+    tables, _ = classes.tables_and_pictures(job, logits, labels, 1.0)
+    assert mistakes.lines(*tables["confusion_matrix.tsv"]) == [
         "truth / prediction\tno\ty\\tes\tmaybe",
         "no\t1\t0\t0",
         "y\\tes\t1\t0\t1",

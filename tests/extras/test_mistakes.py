@@ -97,7 +97,9 @@ def test_the_file_and_its_summary(tmp_path, caplog):
     )
     write(Mistakes(("id",), [], 5, "questions"), 2)
     assert path.read_text() == "id\n"
-    assert caplog.messages[-1].startswith("0 mistakes in 5 questions; ")
+    assert caplog.messages[-1] == (
+        f"0 mistakes in 5 questions; {path} lists them all"
+    )
 
 
 def test_wrong_classes():
@@ -139,9 +141,7 @@ def test_wrong_choices():
         *("It rains.", "It stops.", "It snows."),
     )
     assert [row[0] for row in found.rows] == ["q2", "q0"]
-    assert (
-        found.summary(5, "x") == "2 mistakes in 3 questions; x lists them all"
-    )
+    assert (found.num_scored, found.what) == (3, "questions")
 
 
 # --- Entities ----------------------------------------------------------------
@@ -170,8 +170,8 @@ def test_every_kind_of_mistake():
         (6, "missed", "ORG: UN", None, 0.3, texts[1]),
     ]
     # Three are right and three predicted, none of them both.
-    line = "4 mistakes in 6 right or predicted entities; x lists them all"
-    assert found.summary(9, "x") == line
+    assert found.num_scored == 6
+    assert found.what == "right or predicted entities"
     tags = [sentence.tags for sentence in SENTENCES]
     assert not mistakes.wrong_entities(FILE, tags, sure).rows
 
@@ -192,19 +192,15 @@ DATA = SquadData(
     is_version_2=True,
 )
 TEXTS = {"a": "Smith", "b": "Mia", "c": "red barn", "d": "Tom", "e": "Mia"}
+TEXTS["f"] = "Mia"
 SURE = {"a": 0.9, "b": 0.3, "c": 0.95, "d": 0.6}
 ANSWERS = {k: Candidate(v, SURE.get(k), 0.0, 0.0) for k, v in TEXTS.items()}
 
 
-def wrong(is_version_2=True):
-    data = DATA._replace(is_version_2=is_version_2)
-    return mistakes.wrong_answers(data, ANSWERS)
-
-
 def test_answers_without_a_right_word_come_first():
-    found = wrong()
+    found = mistakes.wrong_answers(DATA, ANSWERS)
     assert [row[0] for row in found.rows] == ["d", "b", "e", "c", "a"]
-    assert found.num_scored == 5  # f has no prediction
+    assert found.num_scored == 6
     rows = {
         row[0]: dict(zip(found.header, row, strict=True)) for row in found.rows
     }
@@ -220,10 +216,6 @@ def test_answers_without_a_right_word_come_first():
     }
     assert rows["d"]["answers"] == "" and rows["d"]["prediction"] == "Tom"
     assert rows["e"]["confidence"] is None
-    # By the rules of version 1 a missing answer is wrong.
-    found = wrong(is_version_2=False)
-    assert found.num_scored == 6
-    assert [row[0] for row in found.rows] == ["d", "b", "e", "f", "c", "a"]
 
 
 def test_the_context_is_around_the_place_of_the_answer():

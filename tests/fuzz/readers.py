@@ -412,27 +412,16 @@ _LOGITS = np.ones((3, 8), np.float32)
 
 @_reader(
     {
-        squad_answers.PREDICTIONS: {"1": "Ann", "2": ""},
-        squad_answers.NULL_ODDS: {"1": 0.5, "2": -1},
         squad_answers.THRESHOLD: {"threshold": 0.5, "weights": []},
         "logits.npz": _npz(start_logits=_LOGITS, end_logits=_LOGITS),
     },
     failed=(
-        (squad_answers.NULL_ODDS, b'{"1": 0, "2": 1%s}' % (b"0" * 400)),
         (squad_answers.THRESHOLD, b'{"threshold": 1%s}' % (b"0" * 400)),
     ),
 )
 def squad_answers_of_runs(folder):
-    path = str(folder / squad_answers.PREDICTIONS)
-    examples = [squad_data.SquadExample(key, "?", 0, ("a",)) for key in "12"]
-    data = squad_data.SquadData([], examples, is_version_2=True)
-    _each(_scores, path, data)
     squad_answers.null_threshold(None, [], str(folder))
     squad_answers.read_logits(str(folder / "logits.npz"), len(_LOGITS))
-
-
-def _scores(path: str, data: squad_data.SquadData) -> None:
-    squad_answers.read_answers(path, data).scores(data)
 
 
 _TRIVIA = {

@@ -5,7 +5,7 @@ import numpy as np
 
 from records.in_memory import ShortRecords
 from tasks.ner.data import Sentence
-from tasks.ner.job import word_outputs
+from tasks.ner.job import fill_words
 from tasks.ner.windows import Converter
 
 # Sentences of different lengths, one longer than a window.
@@ -17,15 +17,14 @@ def ids_of(batch: dict) -> dict[str, np.ndarray]:
     return {"logits": batch["input_ids"][:, :, None].astype(np.float32)}
 
 
-def test_outputs_come_with_the_number_of_their_word(tmp_path):
+def test_each_word_gets_the_output_at_its_first_piece(tmp_path):
     tokenizer = ner_pieces.tokenizer_in(tmp_path)
     converter = Converter(tokenizer, ["O"], 8, document_context=False)
     sentences = [Sentence(list(words), None, [], 0) for words in SENTENCES]
     data = ShortRecords(ner_pieces.features(converter, *sentences))
     assert data.num_records > len(sentences)
     found = np.zeros([sum(map(len, SENTENCES)), 1])
-    for first, values in word_outputs(ids_of, data, 3, "x"):
-        found[first : first + len(values)] += values
+    fill_words(found, ids_of, data, 3, "x")
     wanted = [
         [ner_pieces.VOCAB.index(word[0])]
         for sentence in sentences

@@ -1,4 +1,4 @@
-"""Logits kept between runs, answer files, thresholds, scores of a file."""
+"""Logits kept between runs, answers, thresholds, folders."""
 
 import dataclasses
 import io
@@ -159,38 +159,6 @@ def test_tuning_needs_answers(tmp_path):
     assert answered.tuned is None
     with pytest.raises(UserError, match="the file to predict has no answers"):
         squad_answers.write_answers(data, decoded, TUNING, folder, ["w"])
-
-
-# --- Scores of a file --------------------------------------------------------
-
-
-def test_odds_of_other_predictions_are_an_error(tmp_path):
-    data, _ = one_question(5.0, "cat")
-    path = squad_files.write(tmp_path, {"a": "cat"})
-
-    def scores() -> dict[str, float]:
-        return squad_answers.read_answers(path, data).scores(data)
-
-    assert scores()["exact"] == 100.0 and "best_exact" not in scores()
-    squad_files.write(tmp_path, {"a": -1.0}, "null_odds.json")
-    assert scores()["best_exact"] == 100.0
-    squad_files.write(tmp_path, {"b": -1.0}, "null_odds.json")
-    with pytest.raises(UserError, match="lacks question a: it belongs to"):
-        scores()
-
-
-@pytest.mark.parametrize(
-    "text, words",
-    [
-        ("{}", "holds no question"),
-        ("[]", "wanted an object of question ids and answers, found list"),
-        ('{"a": null}', "'a' is None, wanted a string; is this a file of"),
-    ],
-)
-def test_files_without_answers(tmp_path, text, words):
-    path = squad_files.write(tmp_path, text)
-    with pytest.raises(UserError, match=words):
-        squad_answers.read_answers(path, one_question(5.0)[0])
 
 
 # --- Several runs together ---------------------------------------------------

@@ -18,12 +18,12 @@ GOOD = {
 }
 
 
-def read(folder: Path, question: dict, text: str = "Puzo", max_tokens=400):
+def read(folder: Path, question: dict, text: str = "Puzo"):
     """Read a file of one question, with one of its documents there."""
     (folder / "wikipedia").mkdir(exist_ok=True)
     (folder / "wikipedia" / "Doc.txt").write_text(text)
     path = squad_files.write(folder, {"Data": [question]})
-    return triviaqa.read_triviaqa([path], str(folder), max_tokens)
+    return triviaqa.read_triviaqa([path], str(folder))
 
 
 def test_the_first_alias_is_the_answer(tmp_path, tokenizer, caplog):
@@ -77,7 +77,7 @@ def test_files_of_another_form(tmp_path, changes, words):
 
 def test_an_answer_behind_the_first_words(tmp_path):
     with pytest.raises(UserError, match="no document with an answer"):
-        read(tmp_path, GOOD, "x " * 10 + "Puzo", max_tokens=10)
+        read(tmp_path, GOOD, "x " * 400 + "Puzo")
 
 
 def test_documents_that_come_later(tmp_path):
