@@ -45,6 +45,12 @@ from ops.choices import (
     RIGHT_TO_LEFT,
 )
 
+if keras.config.backend() != "tensorflow":  # keras was imported before base
+    raise UserError(
+        f"Keras has the backend {keras.config.backend()}, wanted tensorflow: "
+        "set the environment variable KERAS_BACKEND=tensorflow"
+    )
+
 Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
 __getattr__ = lazy.attributes_of("compat.modeling")
