@@ -7,6 +7,7 @@ and orientation, so that reading and writing need no conversion.
 """
 
 import contextlib
+import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -310,7 +311,8 @@ def files_of(prefix: str) -> list[str]:
     if tf.io.gfile.isdir(prefix):
         from checkpoints import sentence_transformers  # of their format
 
-        own = sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
+        pattern = os.path.join(glob.escape(prefix), "*.safetensors")
+        own = sorted(tf.io.gfile.glob(pattern))
         return [*own, *sentence_transformers.weight_files(prefix).values()]
     # The index is enough, and small: it holds a checksum of every tensor.
     return [prefix + ".index"]

@@ -178,11 +178,13 @@ def test_the_state_of_an_iterator_beside_the_weights_is_left_alone(tmp_path):
 
 def test_files_of_name_the_index_or_the_safetensors(tmp_path):
     assert weight_files.files_of("a/model.ckpt-1") == ["a/model.ckpt-1.index"]
+    folder = tmp_path / "model[1]"
+    folder.mkdir()
     for name in ("model-2.safetensors", "model-1.safetensors", "config.json"):
-        (tmp_path / name).write_text("")
-    assert weight_files.files_of(str(tmp_path)) == [
-        str(tmp_path / "model-1.safetensors"),
-        str(tmp_path / "model-2.safetensors"),
+        (folder / name).write_text("")
+    assert weight_files.files_of(str(folder)) == [
+        str(folder / "model-1.safetensors"),
+        str(folder / "model-2.safetensors"),
     ]
 
 
