@@ -789,7 +789,7 @@ def test_another_backend_of_keras_is_replaced_or_refused():
     result = subprocess.run(
         [sys.executable, "-c", program],
         cwd=ROOT,
-        env=os.environ | {"KERAS_BACKEND": "jax"},
+        env=os.environ | {"KERAS_BACKEND": "jax", "TF_USE_LEGACY_KERAS": "1"},
         stderr=subprocess.PIPE,
         text=True,
     )
