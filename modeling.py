@@ -46,10 +46,7 @@ from ops.choices import (
 )
 
 if keras.config.backend() != "tensorflow":  # keras was imported before base
-    raise UserError(
-        f"Keras has the backend {keras.config.backend()}, wanted tensorflow: "
-        "set the environment variable KERAS_BACKEND=tensorflow"
-    )
+    raise UserError("Keras has another backend: set KERAS_BACKEND=tensorflow")
 
 Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 

@@ -92,10 +92,15 @@ def restore_weights(
         for path in getattr(report, name):
             log("Checkpoint %s: %s: %s", prefix, name, path)
     check_required(report, prefix, required)
-    restored = set(report.restored)
+    restored, damaged = set(report.restored), ""
     for variable in variables:
         if variable.path in restored:
-            variable.assign(reader.get_tensor(variable.path))
+            value = reader.get_tensor(variable.path)
+            if not (damaged or np.isfinite(value).all()):
+                damaged = f"{variable.path} holds numbers that are not finite"
+            variable.assign(value)
+    if damaged:  # a ReLU in a fused product may hide them
+        logging.warning("%s: %s", prefix, damaged)
     logging.info(
         "Read %d of the model's %d variables from %s",
         len(restored),
