@@ -845,9 +845,9 @@ class BertModel(Layer):
                 if input_mask is not None:  # positions may follow from it
                     input_mask = tf.identity(input_mask)
                 if compute.skip_padding or position_ids is not None:
-                    # XLA drops the check, and gathers positions of no rows.
-                    none = tf.zeros([longest], input_ids.dtype)
-                    input_ids += tf.slice(none, [0], [length])
+                    # XLA drops the check and clips positions, but no slice.
+                    zeros = tf.zeros([longest], input_ids.dtype)
+                    input_ids += tf.slice(zeros, [0], [length])
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
         seed = None
