@@ -45,6 +45,9 @@ from ops.choices import (
     RIGHT_TO_LEFT,
 )
 
+if keras.config.backend() != "tensorflow":  # keras was imported before base
+    raise UserError("Keras has another backend: set KERAS_BACKEND=tensorflow")
+
 Seed = tf.Tensor | int | None  # of a call's dropout; None: inference
 
 __getattr__ = lazy.attributes_of("compat.modeling")
@@ -841,6 +844,10 @@ class BertModel(Layer):
                 input_ids = tf.identity(input_ids)
                 if input_mask is not None:  # positions may follow from it
                     input_mask = tf.identity(input_mask)
+                if compute.skip_padding or position_ids is not None:
+                    # XLA drops the check and clips positions, but no slice.
+                    zeros = tf.zeros([longest], input_ids.dtype)
+                    input_ids += tf.slice(zeros, [0], [length])
         elif length > longest:
             raise UserError(f"sequence length {length} {too_long}")
         seed = None

@@ -58,7 +58,8 @@ def is_script() -> bool:
 
 
 def begin() -> None:
-    """Set TensorFlow's level of messages; in a script UTF-8 and Ctrl-C, too."""
+    """Set TensorFlow's messages, Keras' backend; in a script UTF-8, Ctrl-C."""
+    os.environ["KERAS_BACKEND"] = "tensorflow"  # whatever keras.json says
     # A level that the user has set stays. Without an NVIDIA driver TensorFlow
     # reports an error where there is none ("failed call to cuInit"). With one,
     # errors are worth reading.

@@ -20,6 +20,7 @@ import itertools
 import json
 import os
 import re
+import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -44,6 +45,9 @@ _MOST_WORDS = 4
 
 # What may be wrong with a table whose first line has texts.
 _NO_HEADER = " (is the header missing? Line 1 has to name the columns)"
+
+# Characters without a width, which a label may have from a web page.
+_INVISIBLE = dict.fromkeys(map(ord, "\u200b\u2060\ufeff"))
 
 # How to mend a .tsv with quotes, such as one with line ends in a text.
 _CSV = "; if its texts are in quotes, rename the file to .csv"
@@ -225,7 +229,7 @@ def _check_names(
             n for n in names if _plain(n) == _plain(column) and n != column
         ]
         if alike:
-            wrong[-1] += f" (did you mean {alike[0]!r}?)"
+            wrong[-1] += f" (did you mean {_quoted(alike[0], column)}?)"
         if isinstance(columns, Mapping) and columns[column]:
             given.append(f"{columns[column]}={alike[0] if alike else 'NAME'}")
     if wrong:
@@ -241,7 +245,22 @@ def _check_names(
 
 def _plain(name: str | int) -> str:
     """Return a name as it is compared with one in another case."""
-    return str(name).strip().casefold()
+    return _looks(str(name)).casefold()
+
+
+def _looks(text: str) -> str:
+    """Return one text for all that look alike, whatever their white space.
+
+    An accented letter is one character (NFC), or two in names from macOS.
+    """
+    text = unicodedata.normalize("NFC", text.translate(_INVISIBLE))
+    return " ".join(text.split())
+
+
+def _quoted(text: str, other: str) -> str:
+    """Return a text in quotes, with escapes if another prints as it does."""
+    one, two = (unicodedata.normalize("NFC", str(x)) for x in (text, other))
+    return ascii(text) if one == two else repr(text)
 
 
 def _are_texts(names: list[str | int]) -> bool:
@@ -496,7 +515,7 @@ def check_spelling(
     """Raise a UserError for a label that was seen in another spelling.
 
     That is a number of the same value (1 and 1.0), true and True, or a label
-    that differs in the white space around it. They would be two classes.
+    that looks the same. They would be two classes.
 
     Args:
         label: as the file has it; a number of JSON in Python's spelling.
@@ -504,7 +523,7 @@ def check_spelling(
         seen: {what the label stands for: (label, its first place)}, to which
             the label is added.
     """
-    stands_for = label.strip()
+    stands_for = _looks(label)
     if stands_for.lower() in ("true", "false"):
         stands_for = stands_for.lower()
     with contextlib.suppress(decimal.InvalidOperation):
@@ -514,7 +533,7 @@ def check_spelling(
     first, place = seen.setdefault(stands_for, (label, at))
     if first != label:
         raise UserError(
-            f"{at}: the label {label!r} is {first!r} of {place} in another "
-            "spelling: write both alike, or give two classes names that do "
-            "not look the same"
+            f"{at}: the label {_quoted(label, first)} is "
+            f"{_quoted(first, label)} of {place} in another spelling: write "
+            "both alike, or give two classes names that do not look the same"
         )

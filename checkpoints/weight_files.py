@@ -7,6 +7,7 @@ and orientation, so that reading and writing need no conversion.
 """
 
 import contextlib
+import glob
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -91,10 +92,15 @@ def restore_weights(
         for path in getattr(report, name):
             log("Checkpoint %s: %s: %s", prefix, name, path)
     check_required(report, prefix, required)
-    restored = set(report.restored)
+    restored, damaged = set(report.restored), ""
     for variable in variables:
         if variable.path in restored:
-            variable.assign(reader.get_tensor(variable.path))
+            value = reader.get_tensor(variable.path)
+            if not (damaged or np.isfinite(value).all()):
+                damaged = f"{variable.path} holds numbers that are not finite"
+            variable.assign(value)
+    if damaged:  # a ReLU in a fused product may hide them
+        logging.warning("%s: %s", prefix, damaged)
     logging.info(
         "Read %d of the model's %d variables from %s",
         len(restored),
@@ -310,7 +316,8 @@ def files_of(prefix: str) -> list[str]:
     if tf.io.gfile.isdir(prefix):
         from checkpoints import sentence_transformers  # of their format
 
-        own = sorted(tf.io.gfile.glob(os.path.join(prefix, "*.safetensors")))
+        pattern = os.path.join(glob.escape(prefix), "*.safetensors")
+        own = sorted(tf.io.gfile.glob(pattern))
         return [*own, *sentence_transformers.weight_files(prefix).values()]
     # The index is enough, and small: it holds a checksum of every tensor.
     return [prefix + ".index"]

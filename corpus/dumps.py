@@ -105,6 +105,7 @@ def parse_page(data: bytes) -> tuple[mwxml.Page, str, str]:
         xml = f"<mediawiki><siteinfo/>{text}</mediawiki>"
         page = next(iter(mwxml.Dump.from_file(io.StringIO(xml))))
         revisions = collections.deque(page, maxlen=1)
+        models = [each.slots.contents["main"].model for each in revisions]
     except Exception as error:
         # UnicodeDecodeError, ParseError, MalformedXML, ValueError of int(), ...
         detail = f"{type(error).__name__}: {error}"
@@ -112,5 +113,4 @@ def parse_page(data: bytes) -> tuple[mwxml.Page, str, str]:
     if not revisions:
         raise Unusable("broken_item", "no revision")
     (newest,) = revisions
-    model = newest.slots.contents["main"].model
-    return page, model or "wikitext", newest.text or ""
+    return page, models[0] or "wikitext", newest.text or ""

@@ -240,7 +240,9 @@ def _read_rows(
                 )
             size = os.fstat(file.fileno()).st_size
             for batch in table.iter_batches(256, columns=[column]):
-                for text in batch.column(0).to_pylist():
+                # "a.b" reads the part b of a column a, too.
+                place = batch.schema.names.index(column)
+                for text in batch.column(place).to_pylist():
                     if not isinstance(text, str | None):
                         raise Unusable(
                             "unreadable_file",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from base import cluster, file_system, logs
 from base.errors import UserError
 
+import keras
 import tensorflow as tf
 from absl import logging
 from absl.flags import FlagValues
@@ -255,7 +256,7 @@ class FineTuningRun(Run):
         self.scores = fine_tuned.Scores(plan.folder)
         # New variables are drawn from Keras' global seed, on every machine
         # alike.
-        tf.keras.utils.set_random_seed(self.settings.random_seed)
+        keras.utils.set_random_seed(self.settings.random_seed)
         with plan.strategy.scope():
             model = self.job.task.create_model(self.settings.dtype)
         run = prediction.on_devices(

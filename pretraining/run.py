@@ -14,6 +14,7 @@ from typing import NamedTuple
 from base import file_system, hashing, logs
 from base.errors import UserError
 
+import keras
 import tensorflow as tf
 from absl import logging
 
@@ -365,7 +366,7 @@ class PretrainingRun(Run):
         self.step = 0  # of the weights
         self.is_of_run = True  # what is evaluated
         self.results: dict[str, float] = {}  # of the last evaluation
-        tf.keras.utils.set_random_seed(self.settings.random_seed)
+        keras.utils.set_random_seed(self.settings.random_seed)
         with plan.strategy.scope():
             self.model = BertForPreTraining(
                 plan.config,

@@ -143,6 +143,11 @@ def test_every_unit_of_the_table_is_there():
             ).exists(), unit
 
 
+def test_keras_is_imported_by_its_own_name():
+    """With TF_USE_LEGACY_KERAS=1, tf.keras is another package, or none."""
+    assert [p for p in sources(ROOT) if "tf.keras" in p.read_text()] == []
+
+
 def test_every_package_has_a_level():
     for path in ROOT.glob("*/__init__.py"):
         assert level_of(path.parent.name) < SCRIPT, path.parent.name

@@ -7,6 +7,7 @@ Run as a script, it trains and loads in a process of two CPU devices:
 
 import contextlib
 import dataclasses
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -775,6 +776,24 @@ def test_mistakes_end_in_a_sentence(mistake, words):
 
 
 # --- Two devices, and a process of its own -----------------------------------
+
+
+def test_another_backend_of_keras_is_replaced_or_refused():
+    """One in the environment or in keras.json ended in errors of JAX."""
+    program = (
+        "import importlib, modeling, keras\n"
+        "assert keras.config.backend() == 'tensorflow'\n"
+        "keras.config.backend = lambda: 'jax'\n"  # imported before modeling
+        "importlib.reload(modeling)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env=os.environ | {"KERAS_BACKEND": "jax", "TF_USE_LEGACY_KERAS": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert "Keras has another backend: set" in result.stderr
 
 
 @pytest.mark.nightly

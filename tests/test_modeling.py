@@ -218,6 +218,14 @@ def test_sizes_may_be_unknown_while_tracing():
     forward = tf.function(model, input_signature=[signature])
     for dynamic, static in zip(forward(features), model(features), strict=True):
         np.testing.assert_allclose(dynamic, static, atol=1e-5)
+    ids = tf.TensorSpec([None, None], tf.int32)
+    compiled = tf.function(  # XLA drops assertions
+        lambda ids: model.bert(ids, position_ids=ids).pooled_output,
+        input_signature=[ids],
+        jit_compile=True,
+    )
+    with pytest.raises(tf.errors.InvalidArgumentError, match="40"):
+        compiled(tf.zeros([1, 41], tf.int32))
 
 
 # --- Dropout -----------------------------------------------------------------

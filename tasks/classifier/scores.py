@@ -20,8 +20,9 @@ def score(
     """Return one score of a data set, of class ids or numbers [n].
 
     `f1` is the F1 of one class, as GLUE scores MRPC and QQP; `macro_f1` is the
-    mean over classes. The correlation with constant predictions is 0, as
-    GLUE's server counts it, and so is that of a single example.
+    mean over the classes of labels and predictions. The correlation with
+    constant labels or predictions is 0, as GLUE's server counts it (NaN in
+    SciPy), and so is that of a single example.
 
     Raises:
         KeyError: the name is unknown.
@@ -79,6 +80,8 @@ def number_scores(
     predictions: np.ndarray, labels: np.ndarray, names: Sequence[str]
 ) -> dict[str, float]:
     """Return {score name: score} of numbers [n], and the squared error."""
+    # In float32, SciPy's would differ in the third digit for labels of 1e8.
+    predictions, labels = np.float64(predictions), np.float64(labels)
     found = {name: score(name, labels, predictions) for name in names}
     return found | {"loss": float(np.mean((predictions - labels) ** 2))}
 

@@ -52,8 +52,8 @@ def encode_layers(
         )
     if pooling == "mean":
         mask = tf.cast(features["input_mask"], tf.float32)
-        share = mask / tf.reduce_sum(mask, axis=1, keepdims=True)  # [B, S]
-        return tf.einsum("bskh,bs->bkh", values, share)
+        count = tf.maximum(tf.reduce_sum(mask, axis=1, keepdims=True), 1.0)
+        return tf.einsum("bskh,bs->bkh", values, mask / count)
     return values
 
 
@@ -100,7 +100,7 @@ class TextEncoder(TaskModel):
         total = tf.reduce_sum(sequence * mask, axis=1)  # [n, H]
         # The first one is that of the sentence for programs that read one.
         return {
-            "mean_output": total / tf.reduce_sum(mask, axis=1),
+            "mean_output": total / tf.maximum(tf.reduce_sum(mask, axis=1), 1.0),
             "pooled_output": ops_windows.pooled(pooled, is_there, self.windows),
             "sequence_output": sequence,
         }

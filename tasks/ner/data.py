@@ -419,7 +419,7 @@ def iob2_labels(file: File) -> tuple[str, ...]:
     I-PER.
 
     Raises:
-        UserError: the file has no entity.
+        UserError: the file has no entity, or a type in two spellings.
     """
     tags = {tag for s in file.sentences for tag in s.tags or ()} - {"O"}
     if not tags:
@@ -427,7 +427,9 @@ def iob2_labels(file: File) -> tuple[str, ...]:
             f"{file.path}: every tag is O: there is no entity to learn; check "
             "--label_column"
         )
-    types = sorted({tag[2:] for tag in tags})
+    types, spellings = sorted({tag[2:] for tag in tags}), {}
+    for name in types:
+        tables.check_spelling(name, file.path, spellings)
     return "O", *(f"{place}-{name}" for name in types for place in "BI")
 
 

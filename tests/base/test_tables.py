@@ -197,6 +197,7 @@ def test_damaged_rows_can_be_passed_over(tmp_path):
         ("x.jsonl", "[1]", "line 1: found list, wanted a JSON object"),
         ("x.json", "{}", "x.json: wanted a .tsv, .csv or .jsonl file$"),
         ("x.parquet", "", ".jsonl file; DataFrame.to_csv of pandas writes"),
+        ("x.csv", "a\u2060\n1", r"no column 'a' .did you mean 'a\\u2060'"),
         ("x.csv", "A\n1", "no column 'a' .did you mean 'A'.*; it has 'A' .--c"),
         (
             *("x.csv", "It was as low as that, by a fire\na, b"),

@@ -97,6 +97,17 @@ def test_nothing_is_changed_by_a_refused_restore(model, tmp_path):
     assert_same(values_of(model.variables), before)
 
 
+def test_weights_that_are_no_numbers_are_warned_of(model, tmp_path, caplog):
+    """A ReLU that TensorFlow fuses into a product makes 0 of NaN."""
+    prefix = str(tmp_path / "c")
+    tensors = values_of(model.variables)
+    name = "bert/encoder/layer_0/intermediate/dense/bias"
+    tensors[name] = np.full_like(tensors[name], np.nan)
+    weight_files.write(prefix, tensors)
+    weight_files.restore_weights(model.variables, prefix)
+    assert f"{prefix}: {name} holds numbers that are not finite" in caplog.text
+
+
 def test_damage_on_disk_is_named(model, tmp_path):
     prefix = str(tmp_path / "c")
     weight_files.write(prefix, weight_files.as_tensors(model.variables))
@@ -178,11 +189,13 @@ def test_the_state_of_an_iterator_beside_the_weights_is_left_alone(tmp_path):
 
 def test_files_of_name_the_index_or_the_safetensors(tmp_path):
     assert weight_files.files_of("a/model.ckpt-1") == ["a/model.ckpt-1.index"]
+    folder = tmp_path / "model[1]"
+    folder.mkdir()
     for name in ("model-2.safetensors", "model-1.safetensors", "config.json"):
-        (tmp_path / name).write_text("")
-    assert weight_files.files_of(str(tmp_path)) == [
-        str(tmp_path / "model-1.safetensors"),
-        str(tmp_path / "model-2.safetensors"),
+        (folder / name).write_text("")
+    assert weight_files.files_of(str(folder)) == [
+        str(folder / "model-1.safetensors"),
+        str(folder / "model-2.safetensors"),
     ]
 
 

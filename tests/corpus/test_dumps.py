@@ -80,6 +80,15 @@ def test_header_without_namespaces(head, language):
     assert dumps.read_header(head) == (language, ())
 
 
+# A page of Commons in schema 0.11. mwxml tells the schema by the checksum.
+SLOTS = (
+    "<page><title>T</title><ns>0</ns><revision><model>wikitext</model>"
+    '<text sha1="x">text</text><content><role>mediainfo</role>'
+    "<model>wikibase-mediainfo</model><text>{}</text></content></revision>"
+    "</page>"
+)
+
+
 def test_newest_revision_and_its_model():
     xml = (
         "<page><title>T</title><ns>0</ns><revision><text>old</text></revision>"
@@ -87,6 +96,7 @@ def test_newest_revision_and_its_model():
     )
     _, *found = dumps.parse_page(xml.encode())
     assert found == ["json", "new"]
+    assert dumps.parse_page(SLOTS.encode())[1:] == ("wikitext", "text")
 
 
 @pytest.mark.parametrize(
@@ -100,6 +110,7 @@ def test_newest_revision_and_its_model():
         (b"<page><title>a</title><ns>x</ns></page>", "ValueError"),
         (b"<page><title>a</title><ns>0</ns></page>", "no revision"),
         (b"<page><html/></page>", "MalformedXML"),
+        (SLOTS.replace(' sha1="x"', "").encode(), "KeyError: 'main'"),
     ],
 )
 def test_pages_that_cannot_be_read(xml, words):

@@ -44,6 +44,12 @@ def test_text_of_any_type(tmp_path, kind):
     assert found == ["A text.\n", "B text.\n"]
 
 
+def test_a_column_has_a_name_like_a_part_of_another(tmp_path):
+    parts = pyarrow.array([{"b": 1}])
+    path = write(tmp_path / "x", {"a": parts, "a.b": ["A text."]})
+    assert texts_of(path, text_column="a.b") == ["A text.\n"]
+
+
 def test_many_row_groups_and_their_share_of_the_bytes(tmp_path):
     texts = [f"Row {n}." for n in range(3000)]
     path = write(tmp_path / "x", {"text": texts}, row_group_size=700)

@@ -212,8 +212,30 @@ def test_a_graph_takes_as_many_of_each_text(tmp_path, head, first, second):
         with pytest.raises(tf.errors.InvalidArgumentError, match=message):
             ask(count)
     ids = tf.ones([2] * (len(graph.ids.shape) - 1) + [8], tf.int32)
-    with pytest.raises(tf.errors.InvalidArgumentError, match="the same shape"):
+    message = "(?s)shape = .*input_ids_input_mask_segment_ids"
+    with pytest.raises(tf.errors.InvalidArgumentError, match=message):
         made["ids"](input_ids=ids, input_mask=ids[:1], segment_ids=ids * 0)
+
+
+@pytest.mark.slow
+def test_a_program_that_xla_compiles_refuses_wrong_ids(encoder):
+    """XLA drops assertions: such ids had outputs."""
+    model = tf.saved_model.load(str(encoder[1]))
+    signature = model.signatures["ids"]
+    spec = tf.TensorSpec([None, None], tf.int32)
+
+    @tf.function(input_signature=[spec] * 2, jit_compile=True)
+    def run(ids, mask):
+        return signature(input_ids=ids, input_mask=mask, segment_ids=ids * 0)
+
+    ids = tf.ones([2, CONFIG.max_position_embeddings + 1], tf.int32)
+    for mask, words in (
+        (ids, "(?s)size.* but got"),
+        (ids[:1], "(?s)shape = .*input_ids_input_mask_segment_ids"),
+    ):
+        with pytest.raises(tf.errors.InvalidArgumentError, match=words):
+            run(ids, mask)
+    assert len(run(ids[:, :4], ids[:, :4])["mean_output"]) == 2
 
 
 def test_an_export_that_fails_or_was_killed_leaves_nothing(tmp_path):

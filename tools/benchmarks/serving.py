@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from base import machine
 from base.errors import UserError
 
+import keras
 import numpy as np
-import tensorflow as tf
 
 import modeling
 from checkpoints import huggingface
@@ -89,7 +89,7 @@ def write_models(
     config = modeling.BertConfig.from_size(size, num_tokens)
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
-    tf.keras.utils.set_random_seed(1)  # the same weights always
+    keras.utils.set_random_seed(1)  # the same weights always
     variables = TextEncoder(config, "float32").variables
     theirs = folder / TRANSFORMERS
     theirs.mkdir()

@@ -514,6 +514,9 @@ def test_a_column_in_another_case_is_named_with_its_flag(tmp_path):
         own(tmp_path)
     words = "no column 'text' (did you mean 'Text'?); it has 'Text', 'label'"
     assert str(caught.value).endswith(f"{words}: give --text_a_column=Text")
+    write(tmp_path, "train.tsv", tabs("cafe\u0301", "label"), tabs("a", "b"))
+    with pytest.raises(UserError, match=r"did you mean 'cafe\\u0301'\?"):
+        own(tmp_path, text="caf\xe9")
 
 
 @pytest.mark.parametrize(
@@ -542,6 +545,9 @@ def test_an_example_in_place_of_a_header(tmp_path, name, line, column):
         ("train.csv", ["1", "0", " 1"]),
         ("train.csv", ["True", "FALSE", "TRUE"]),
         ("train.tsv", ["1,0", "0", "2,1.0"]),
+        ("train.csv", ["Caf\xe9", "x", "Cafe\u0301"]),
+        ("train.tsv", ["New York", "x", "New\xa0York"]),
+        ("train.jsonl", ['"x"', '"y"', '"\ufeffx"']),
     ],
 )
 def test_one_label_in_two_spellings(tmp_path, name, lines):

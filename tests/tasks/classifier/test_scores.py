@@ -26,6 +26,18 @@ def test_scores_by_hand():
     )
     for name in ("pearson", "spearman", "matthews_correlation"):
         assert classifier_scores.score(name, [1, 2, 3], [1, 1, 1]) == 0.0
+        assert classifier_scores.score(name, [1, 1, 1], [1, 2, 3]) == 0.0
+
+
+def test_large_numbers_are_scored_in_float64():
+    """SciPy computes with float32 what it is given in float32."""
+    rng = np.random.default_rng(0)
+    labels = (1e8 + rng.normal(0, 100, 1000)).astype(np.float32)
+    predictions = labels + rng.normal(0, 50, 1000).astype(np.float32)
+    found = classifier_scores.number_scores(predictions, labels, ["pearson"])
+    x, y = predictions.astype(float), labels.astype(float)
+    assert found["pearson"] == pytest.approx(np.corrcoef(x, y)[0, 1], abs=1e-9)
+    assert found["loss"] == pytest.approx(np.mean((x - y) ** 2), rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["pearson", "spearman"])

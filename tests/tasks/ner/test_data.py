@@ -368,6 +368,16 @@ def test_damaged_files_name_the_line(tmp_path, name, data, words):
     assert str(path) in str(error.value)
 
 
+def test_one_type_in_two_spellings(tmp_path):
+    """macOS writes \xe9 as two characters; they were two types."""
+    data = "a B-Caf\xe9\nb B-Cafe\u0301\n"
+    file = ner_data.with_iob2_tags(read(tmp_path, data))
+    with pytest.raises(
+        UserError, match=r"'Caf\\xe9' is 'Cafe\\u0301' .* in another"
+    ):
+        ner_data.iob2_labels(file)
+
+
 def test_a_file_without_entities_cannot_be_learned(tmp_path):
     file = ner_data.with_iob2_tags(read(tmp_path, "a O\nb O\n"))
     with pytest.raises(UserError, match="every tag is O"):
