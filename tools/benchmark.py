@@ -26,7 +26,6 @@ from absl import flags
 
 from ops.choices import DTYPES, NAMED_SIZES, OBJECTIVES, OPTIMIZERS
 from tools import machine
-from tools.accelerators.rows import Program
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 from tools.benchmarks.serving_programs import SERVERS
@@ -180,7 +179,7 @@ def rows() -> Iterator[Row]:
     if "train" in FLAGS.parts:
         yield from steps.measure(
             [
-                Program(FLAGS.objective, size, length, rows, FLAGS.dtype)
+                steps.Program(FLAGS.objective, size, length, rows, FLAGS.dtype)
                 for size in FLAGS.sizes
                 for length in FLAGS.lengths
                 for rows in FLAGS.batch_sizes
