@@ -20,13 +20,15 @@ further before use, on records made with the new vocabulary: words are split in
 another way now (docs/domain.md has all steps).
 """
 
+import collections
 import dataclasses
 import os
+import re
 import tempfile
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from base import beam, file_system, logs, script, startup
+from base import beam, file_system, logs, script, startup, text_files
 from base.errors import UserError
 from base.flags import define, flag
 
@@ -39,8 +41,6 @@ from checkpoints.casing import TokenizerFiles
 from checkpoints.published import VOCAB_NAME
 from pretraining.data import sources
 from pretraining.data import words as pretraining_words
-from tools.extend_checkpoint import vocabulary
-from tools.extend_checkpoint.vocabulary import NewWord
 from training import flags as training_flags
 from training.flags import ModelFlags
 
@@ -95,17 +95,44 @@ TABLE = "bert/embeddings/word_embeddings"
 BIAS = "cls/predictions/output_bias"
 POSITIONS = "bert/embeddings/position_embeddings"
 
+UNUSED = re.compile(r"\[unused\d+\]")
+
+# Why words are left out, the predicate of a sentence, -> these words.
+LeftOut = dict[str, list[str]]
+
+
+class NewWord(NamedTuple):
+    """A word that becomes a token.
+
+    It is what the tokenizer's first steps leave: without spaces, punctuation
+    marks and, in an uncased vocabulary, capitals and accents. Only such a word
+    can be one token.
+    """
+
+    word: str
+    pieces: tuple[str, ...]  # the tokens that it is split into before
+    count: int  # occurrences in the text; 0 without text
+
+    @property
+    def cost(self) -> int:
+        """How many tokens fewer the text has if the word is one token."""
+        return self.count * (len(self.pieces) - 1)
+
 
 def main(_: list[str]) -> None:
     """Read the model, choose words, extend it and write it."""
-    check_flags()
+    positions = FLAGS.max_position_embeddings
+    if not (FLAGS.new_words_file or FLAGS.num_new_words or positions):
+        raise UserError(
+            "nothing to add: give --new_words_file, --num_new_words or "
+            "--max_position_embeddings"
+        )
     with startup.importing():
         from checkpoints import lookup
         from checkpoints.checkpoint import read_weights, write_checkpoint
     lookup.check_no_checkpoint(FLAGS.output_dir, "output_dir")
     checkpoint = training_flags.open_init_checkpoint(FLAGS)
     config, tokenizer = checkpoint.config, checkpoint.tokenizer
-    positions = FLAGS.max_position_embeddings
     if positions and positions <= config.max_position_embeddings:
         raise UserError(
             f"--max_position_embeddings={positions}: the model has "
@@ -122,7 +149,7 @@ def main(_: list[str]) -> None:
                 beam.Flags(),
             )
     words = choose_words(tokenizer, counts)
-    lines, ids = vocabulary.extend(tokenizer.vocabulary, words)
+    lines, ids = extend(tokenizer.vocabulary, words)
     if words:
         report_splitting(tokenizer, counts, words, lines)
         values = add_words(values, config, tokenizer, words, lines, ids)
@@ -130,7 +157,11 @@ def main(_: list[str]) -> None:
         values = add_positions(values, config, positions)
     file_system.make_directory(FLAGS.output_dir, flag="output_dir")
     if words:
-        write_words(words, ids)
+        rows = ["id\tword\tcount\tpieces\n"]
+        for number, (word, pieces, count) in zip(ids, words, strict=True):
+            rows.append(f"{number}\t{word}\t{count}\t{' '.join(pieces)}\n")
+        path = os.path.join(FLAGS.output_dir, WORDS_NAME)
+        file_system.write_text(path, "".join(rows))
     extended = TokenizerFiles(
         vocabulary=tokenization.Vocabulary(
             os.path.join(FLAGS.output_dir, VOCAB_NAME),
@@ -158,29 +189,25 @@ def main(_: list[str]) -> None:
         )
 
 
+# --- Words -------------------------------------------------------------------
+
+
 def choose_words(
     tokenizer: tokenization.FullTokenizer, counts: Mapping[str, int]
 ) -> list[NewWord]:
-    """Return the words to add; say which are left out, and why."""
+    """Return the words to add; say which are left out, and why.
+
+    `counts` are those of the words of a text; empty without one.
+    """
     if FLAGS.new_words_file:
-        source = FLAGS.new_words_file
-        words, left_out, notes = vocabulary.read_list(source, tokenizer, counts)
+        words, left_out = read_list(FLAGS.new_words_file, tokenizer, counts)
     elif FLAGS.num_new_words:
-        source = FLAGS.input_file
-        words, left_out, notes = vocabulary.choose_from_text(
-            counts,
-            tokenizer,
-            FLAGS.num_new_words,
-            FLAGS.min_frequency,
+        words, left_out = choose_from_text(
+            counts, tokenizer, FLAGS.num_new_words, FLAGS.min_frequency
         )
-        if len(words) < FLAGS.num_new_words:
-            logging.warning(
-                "--num_new_words=%d: the text has only %d that can be added",
-                FLAGS.num_new_words,
-                len(words),
-            )
     else:
         return []
+    source = FLAGS.new_words_file or FLAGS.input_file
     logs.say("%d words of %s are added", len(words), source)
     if left_out:
         count = sum(map(len, left_out.values()))
@@ -188,13 +215,152 @@ def choose_words(
             "%d of %d words are left out, as they %s (--verbosity=0 names all)",
             count,
             len(words) + count,
-            vocabulary.in_words(left_out),
+            in_words(left_out),
         )
-    if notes:
-        logs.say("Words that %s", vocabulary.in_words(notes))
-    for what, some in (left_out | notes).items():
+    for what, some in left_out.items():
         logging.info("Words that %s: %s", what, " ".join(some))
     return words
+
+
+def in_words(left_out: LeftOut) -> str:
+    """Return why how many words are left out, and the first three of each."""
+    return "; ".join(
+        f"{what} ({len(words):,}: {', '.join(map(repr, words[:3]))}"
+        f"{', ...' * (len(words) > 3)})"
+        for what, words in left_out.items()
+    )
+
+
+def read_list(
+    path: str,
+    tokenizer: tokenization.FullTokenizer,
+    counts: Mapping[str, int],
+) -> tuple[list[NewWord], LeftOut]:
+    """Return the words of a file, one a line, that can be added; and others.
+
+    Raises:
+        UserError: the file cannot be read, or no line of it can be added.
+    """
+    lines = [*map(str.strip, text_files.read_text(path).split("\n"))]
+    left_out: LeftOut = collections.defaultdict(list)
+    words: dict[str, NewWord] = {}
+    for line in filter(None, lines):
+        parts = tokenizer.basic_tokenizer.tokenize(line)
+        if problem := _problem(line, parts, tokenizer, words):
+            left_out[problem].append(line)
+        else:
+            count = counts.get(parts[0], 0)
+            words[parts[0]] = _new_word(parts[0], tokenizer, count)
+    if not any(lines):
+        raise UserError(
+            f"--new_words_file={path} is empty: wanted one word per line"
+        )
+    if not words:
+        raise UserError(
+            f"--new_words_file={path}: none of its "
+            f"{sum(map(len, left_out.values()))} words can be added, as they "
+            f"{in_words(left_out)}"
+        )
+    return [*words.values()], left_out
+
+
+def _problem(
+    line: str,
+    parts: Sequence[str],
+    tokenizer: tokenization.FullTokenizer,
+    words: Collection[str],
+) -> str | None:
+    """Return why a line with these words cannot be added; None if it can."""
+    longest = tokenizer.wordpiece_tokenizer.max_input_chars_per_word
+    if len(line.split()) > 1:
+        return "contain spaces, and a token is one word"
+    if not parts:
+        return "have no character that the tokenizer keeps"
+    if len(parts) > 1:
+        return "are split at punctuation marks or between ideographs"
+    if len(parts[0]) > longest:
+        return f"have more than {longest} characters"
+    if parts[0] in tokenizer.vocab:
+        return "are tokens already"
+    if parts[0] in words:
+        return "repeat an earlier line, perhaps in other capitals or accents"
+    return None
+
+
+def choose_from_text(
+    counts: Mapping[str, int],
+    tokenizer: tokenization.FullTokenizer,
+    num_words: int,
+    min_frequency: int,
+) -> tuple[list[NewWord], LeftOut]:
+    """Return the words of a text, {word: count}, that cost most extra pieces.
+
+    After them come others that are split. Words without a letter, such as
+    numbers, are left out: there are very many, each of them rare.
+
+    Raises:
+        UserError: no word of the text can be added.
+    """
+    words, left_out = [], collections.defaultdict(list)
+    for text in sorted(counts):
+        word = _new_word(text, tokenizer, counts[text])
+        if word.pieces == ("[UNK]",):
+            what = "are [UNK] and not added; --new_words_file can name them"
+            left_out[what].append(text)
+        elif len(word.pieces) == 1:  # a token already, which needs no note
+            continue
+        elif not any(map(str.isalpha, text)):
+            left_out["are split and have no letter"].append(text)
+        elif word.count < min_frequency:
+            what = f"are split and occur less than {min_frequency} times"
+            left_out[what].append(text)
+        else:
+            words.append(word)
+    if not words:
+        raise UserError(
+            f"--input_file: none of the {len(counts)} different words occurs "
+            f"{min_frequency} times (--min_frequency) and is split into "
+            "pieces: there is nothing to add"
+        )
+    if len(words) < num_words:
+        logging.warning(
+            "--num_new_words=%d: the text has only %d that can be added",
+            num_words,
+            len(words),
+        )
+    # Words of one cost stay in the order of the alphabet.
+    words.sort(key=lambda word: -word.cost)
+    if rest := [word.word for word in words[num_words:]]:
+        left_out["cost fewer extra pieces (--num_new_words)"] = rest
+    return words[:num_words], left_out
+
+
+def _new_word(
+    word: str, tokenizer: tokenization.FullTokenizer, count: int
+) -> NewWord:
+    pieces = tokenizer.wordpiece_tokenizer.pieces_of(word)
+    return NewWord(word, tuple(pieces), count)
+
+
+# --- Vocabulary --------------------------------------------------------------
+
+
+def extend(
+    vocabulary: tokenization.Vocabulary, words: Sequence[NewWord]
+) -> tuple[list[str], list[int]]:
+    """Return the lines of a vocabulary with more words, and the words' ids.
+
+    A word takes the place of an [unused] token, whose row no text has used;
+    when these are used up, words are appended. Every other token keeps its id.
+    """
+    # Not its tokens: blank lines have other names there.
+    lines = vocabulary.content.decode().split("\n")[:-1]
+    ids = [i for i, line in enumerate(lines) if UNUSED.fullmatch(line.strip())]
+    ids = [*ids, *range(len(lines), len(lines) + len(words))][: len(words)]
+    lines += [""] * (max(ids, default=-1) + 1 - len(lines))
+    for number, word in zip(ids, words, strict=True):
+        lines[number] = word.word
+    return lines, ids
 
 
 def report_splitting(
@@ -204,13 +370,11 @@ def report_splitting(
     lines: Sequence[str],
 ) -> None:
     """Log the pieces per word before and after."""
-    new_vocab = {line.strip(): number for number, line in enumerate(lines)}
-    measured = counts or {word.word: 1 for word in words}
-    old = tokenizer.wordpiece_tokenizer
-    new = tokenization.WordpieceTokenizer(
-        new_vocab, max_input_chars_per_word=old.max_input_chars_per_word
+    before, after, longer = compare(
+        counts or {word.word: 1 for word in words},
+        tokenizer.wordpiece_tokenizer,
+        {line.strip(): number for number, line in enumerate(lines)},
     )
-    before, after, longer = vocabulary.compare(measured, old, new)
     logs.say(
         "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
         before,
@@ -229,6 +393,37 @@ def report_splitting(
         )
 
 
+def compare(
+    counts: Mapping[str, int],
+    before: tokenization.WordpieceTokenizer,
+    vocab: Mapping[str, int],
+) -> tuple[float, float, list[str]]:
+    """Compare how a tokenizer and a new vocabulary split the words of a text.
+
+    Returns:
+        Pieces per word before and after; and the words that have more pieces
+        than before, or are unknown now, since the longest token that they begin
+        with is new.
+    """
+    after = tokenization.WordpieceTokenizer(
+        vocab, max_input_chars_per_word=before.max_input_chars_per_word
+    )
+    old_pieces = new_pieces = 0
+    longer = []
+    for word, count in counts.items():
+        old, new = before.pieces_of(word), after.pieces_of(word)
+        old_pieces += count * len(old)
+        new_pieces += count * len(new)
+        is_lost = new == [after.unk_token] != old
+        if len(new) > len(old) or is_lost:
+            longer.append(word)
+    total = sum(counts.values())
+    return old_pieces / total, new_pieces / total, sorted(longer)
+
+
+# --- Weights -----------------------------------------------------------------
+
+
 def add_words(
     values: Mapping[str, np.ndarray],
     config: "BertConfig",
@@ -244,17 +439,16 @@ def add_words(
     """
     before = config.vocab_size
     config.vocab_size = max(before, len(lines))
-    unused = list(filter(vocabulary.UNUSED.fullmatch, tokenizer.vocab))
-    num_reused = min(len(words), len(unused))
+    num_appended = len(lines) - len(tokenizer.vocab)
     logs.say(
         "%d words replace [unused] tokens, %d are appended; vocab_size %s",
-        num_reused,
-        len(words) - num_reused,
+        len(words) - num_appended,
+        num_appended,
         f"stays {before}"
         if before == config.vocab_size
         else f"{before} becomes {config.vocab_size}",
     )
-    found = dict(values)
+    extended = dict(values)
     for name in {TABLE, BIAS} & values.keys():
         old = values[name]  # [V, H]; of the bias [V]
         new = np.zeros([config.vocab_size, *old.shape[1:]], np.float32)
@@ -262,8 +456,8 @@ def add_words(
         for number, word in zip(ids, words, strict=True):
             rows = old[tokenizer.convert_tokens_to_ids(word.pieces)]
             new[number] = rows.mean(axis=0, dtype=np.float64)
-        found[name] = new
-    return found
+        extended[name] = new
+    return extended
 
 
 def add_positions(
@@ -285,28 +479,6 @@ def add_positions(
     config.max_position_embeddings = count
     table = values[POSITIONS]  # [old count, H]
     return {**values, POSITIONS: table[np.arange(count) % len(table)]}
-
-
-def write_words(words: Sequence[NewWord], ids: Sequence[int]) -> None:
-    """Write id, word, count and old pieces of each new word."""
-    rows = [
-        f"{number}\t{word.word}\t{word.count}\t{' '.join(word.pieces)}\n"
-        for number, word in zip(ids, words, strict=True)
-    ]
-    file_system.write_text(
-        os.path.join(FLAGS.output_dir, WORDS_NAME),
-        "".join(["id\tword\tcount\tpieces\n", *rows]),
-    )
-
-
-def check_flags() -> None:
-    """Raise an error for flags that cannot work, before anything is read."""
-    has_words = FLAGS.new_words_file or FLAGS.num_new_words
-    if not has_words and not FLAGS.max_position_embeddings:
-        raise UserError(
-            "nothing to add: give --new_words_file, --num_new_words or "
-            "--max_position_embeddings"
-        )
 
 
 if __name__ == "__main__":
