@@ -13,7 +13,7 @@ import page_models
 import page_site
 import pytest
 
-from tools.page import limits
+from tools.page import models
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LACKING = [
@@ -290,38 +290,14 @@ def slow(model_of, monkeypatch):
         time.sleep(0.2)
         return run(batch)
 
-    monkeypatch.setattr(model, "run", limits.checked(slow_run))
-
-
-def test_a_request_can_be_cancelled(browser, address, slow):
-    one, other = User(browser, address), User(browser, address)
-    one.open("Questions").fill("Context", "a  Good film . " * 2000)
-    one.shown("button.run").click()
-    one.shown("button.cancel").click()
-    one.page.locator("button.cancel:visible").wait_for(state="detached")
-    started = time.monotonic()
-    other.fill(MASK, "the [MASK] sat").run()  # it does not wait
-    assert "sat" in other.text() and time.monotonic() - started < 9
-    for user in (one, other):
-        user.page.close()
+    monkeypatch.setattr(model, "run", models._checked(slow_run))
 
 
 def test_a_long_request_ends(browser, address, slow, monkeypatch):
-    monkeypatch.setattr(limits, "MAX_SECONDS", 1)
+    monkeypatch.setattr(models, "MAX_SECONDS", 1)
     one = User(browser, address).open("Questions")
     one.fill("Context", "a  Good film . " * 2000).run()
     one.told("took more than 1 seconds").page.close()
-
-
-def test_the_address_opens_the_same(browser, address, user):
-    user.open("Classes").fill("Text", "good & <b>film</b>").run()
-    url, shown = user.page.url, user.text()
-    again = User(browser, url)
-    assert again.text() == shown
-    assert (
-        again.page.get_by_role("tab", selected=True).inner_text() == "Classes"
-    )
-    again.page.close()
 
 
 def test_html_and_control_characters_are_text(user):
