@@ -176,14 +176,6 @@ def test_on_a_phone_results_are_under_run_and_examples_under_them(
     one.page.close()
 
 
-def test_the_facts_of_the_models_are_behind_an_i(user):
-    fact = user.page.get_by_text("word pieces, uncased").first
-    assert not fact.is_visible()
-    user.page.locator("summary").click()
-    fact.wait_for()
-    user.page.locator("summary").click()
-
-
 def test_an_example_runs_when_it_is_clicked(user):
     user.page.get_by_text("Return [MASK] if the object is [MASK].").click()
     user.told("if the object")

@@ -89,8 +89,6 @@ class Flags:
 define(Flags)
 
 
-WORDS_NAME = "new_words.tsv"
-
 TABLE = "bert/embeddings/word_embeddings"
 BIAS = "cls/predictions/output_bias"
 POSITIONS = "bert/embeddings/position_embeddings"
@@ -112,11 +110,6 @@ class NewWord(NamedTuple):
     word: str
     pieces: tuple[str, ...]  # the tokens that it is split into before
     count: int  # occurrences in the text; 0 without text
-
-    @property
-    def cost(self) -> int:
-        """How many tokens fewer the text has if the word is one token."""
-        return self.count * (len(self.pieces) - 1)
 
 
 def main(_: list[str]) -> None:
@@ -151,7 +144,22 @@ def main(_: list[str]) -> None:
     words = choose_words(tokenizer, counts)
     lines, ids = extend(tokenizer.vocabulary, words)
     if words:
-        report_splitting(tokenizer, counts, words, lines)
+        old = tokenizer.wordpiece_tokenizer
+        new = tokenization.WordpieceTokenizer(
+            {line.strip(): number for number, line in enumerate(lines)},
+            max_input_chars_per_word=old.max_input_chars_per_word,
+        )
+        measured = counts or {word.word: 1 for word in words}
+        before, after = (pieces_per_word(measured, t) for t in (old, new))
+        logs.say(
+            "Pieces per word: %.3f before, %.3f after, in %s (%+.1f%%)",
+            before,
+            after,
+            f"{sum(counts.values()):,} words of the text"
+            if counts
+            else "the new words alone",
+            100 * (after / before - 1),
+        )
         values = add_words(values, config, tokenizer, words, lines, ids)
     if positions:
         values = add_positions(values, config, positions)
@@ -160,7 +168,7 @@ def main(_: list[str]) -> None:
         rows = ["id\tword\tcount\tpieces\n"]
         for number, (word, pieces, count) in zip(ids, words, strict=True):
             rows.append(f"{number}\t{word}\t{count}\t{' '.join(pieces)}\n")
-        path = os.path.join(FLAGS.output_dir, WORDS_NAME)
+        path = os.path.join(FLAGS.output_dir, "new_words.tsv")
         file_system.write_text(path, "".join(rows))
     extended = TokenizerFiles(
         vocabulary=tokenization.Vocabulary(
@@ -329,7 +337,7 @@ def choose_from_text(
             len(words),
         )
     # Words of one cost stay in the order of the alphabet.
-    words.sort(key=lambda word: -word.cost)
+    words.sort(key=lambda word: -word.count * (len(word.pieces) - 1))
     if rest := [word.word for word in words[num_words:]]:
         left_out["cost fewer extra pieces (--num_new_words)"] = rest
     return words[:num_words], left_out
@@ -363,62 +371,12 @@ def extend(
     return lines, ids
 
 
-def report_splitting(
-    tokenizer: tokenization.FullTokenizer,
-    counts: Mapping[str, int],
-    words: Sequence[NewWord],
-    lines: Sequence[str],
-) -> None:
-    """Log the pieces per word before and after."""
-    before, after, longer = compare(
-        counts or {word.word: 1 for word in words},
-        tokenizer.wordpiece_tokenizer,
-        {line.strip(): number for number, line in enumerate(lines)},
-    )
-    logs.say(
-        "Pieces per word: %.3f before, %.3f after, %s (%+.1f%%)",
-        before,
-        after,
-        f"in {sum(counts.values()):,} words of the text"
-        if counts
-        else "in the new words alone",
-        100 * (after / before - 1),
-    )
-    if longer:
-        logging.warning(
-            "%d words have more pieces than before or are [UNK], as their "
-            "beginning is a new word, such as %r",
-            len(longer),
-            longer[0],
-        )
-
-
-def compare(
-    counts: Mapping[str, int],
-    before: tokenization.WordpieceTokenizer,
-    vocab: Mapping[str, int],
-) -> tuple[float, float, list[str]]:
-    """Compare how a tokenizer and a new vocabulary split the words of a text.
-
-    Returns:
-        Pieces per word before and after; and the words that have more pieces
-        than before, or are unknown now, since the longest token that they begin
-        with is new.
-    """
-    after = tokenization.WordpieceTokenizer(
-        vocab, max_input_chars_per_word=before.max_input_chars_per_word
-    )
-    old_pieces = new_pieces = 0
-    longer = []
-    for word, count in counts.items():
-        old, new = before.pieces_of(word), after.pieces_of(word)
-        old_pieces += count * len(old)
-        new_pieces += count * len(new)
-        is_lost = new == [after.unk_token] != old
-        if len(new) > len(old) or is_lost:
-            longer.append(word)
-    total = sum(counts.values())
-    return old_pieces / total, new_pieces / total, sorted(longer)
+def pieces_per_word(
+    counts: Mapping[str, int], tokenizer: tokenization.WordpieceTokenizer
+) -> float:
+    """Return into how many pieces the words of a text are split, on average."""
+    pieces = (n * len(tokenizer.pieces_of(word)) for word, n in counts.items())
+    return sum(pieces) / sum(counts.values())
 
 
 # --- Weights -----------------------------------------------------------------

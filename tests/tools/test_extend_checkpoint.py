@@ -64,10 +64,10 @@ def test_the_words_that_cost_most(tokenizer):
         "199": 50,  # no letter
     }
     found, left_out = vocabulary.choose_from_text(counts, tokenizer, 9, 2)
-    assert [(word.word, word.cost) for word in found] == [
-        ("cardiograms", 10),
-        ("cardiology", 8),
-        ("cats", 8),
+    assert [(word.word, word.count, len(word.pieces)) for word in found] == [
+        ("cardiograms", 5, 3),
+        ("cardiology", 8, 2),
+        ("cats", 8, 2),
     ]
     assert sorted(left_out.values()) == [["199"], ["cars"], ["xylem"]]
     two, _ = vocabulary.choose_from_text(counts, tokenizer, 2, 2)
@@ -91,31 +91,17 @@ def test_unused_tokens_are_replaced_then_words_are_appended(tmp_path):
     assert vocabulary.extend(tokenization.Vocabulary(path), []) == (before, [])
 
 
-def ids_of(text: str) -> dict[str, int]:
-    return {token: number for number, token in enumerate(text.split())}
-
-
 def test_what_changes_in_a_text():
-    before = "[UNK] inform ##ation ##al in ##for ##m"
+    """The longest match is greedy: "abc" leaves a rest that needs two."""
+    before = "[UNK] inform ##ation ##al in ##for ##m ab ##cde ##d ##e"
     # "informs" is unknown before and after; "informm" is 2 pieces.
     counts = {"informal": 2, "infor": 1, "informalation": 3, "informs": 9}
-    counts |= {"information": 4}
-    found = vocabulary.compare(
-        counts,
-        tokenization.WordpieceTokenizer(ids_of(before)),
-        ids_of(before + " informal infor"),
-    )
-    # 2 * 2 + 1 * 2 + 3 * 3 + 9 * 1 + 4 * 2, and 2 + 1 + 3 * 2 + 9 + 4 * 2
-    assert found == (32 / 19, 26 / 19, [])
-
-
-def test_a_word_may_have_more_pieces_than_before():
-    """The longest match is greedy: "abc" leaves a rest that needs two."""
-    before = "[UNK] ab ##cde ##d ##e ##cdf"
-    found = vocabulary.compare(
-        {"abcde": 2, "abcdf": 1},
-        tokenization.WordpieceTokenizer(ids_of(before)),
-        ids_of(before + " abc"),
-    )
-    # "abcdf" has two pieces before, and is [UNK] now.
-    assert found == (6 / 3, 7 / 3, ["abcde", "abcdf"])
+    counts |= {"information": 4, "abcde": 1}
+    found = []
+    for words in (before, f"{before} informal infor abc"):
+        ids = {token: number for number, token in enumerate(words.split())}
+        tokenizer = tokenization.WordpieceTokenizer(ids)
+        found.append(vocabulary.pieces_per_word(counts, tokenizer))
+    # 2 * 2 + 1 * 2 + 3 * 3 + 9 * 1 + 4 * 2 + 2, and
+    # 2 * 1 + 1 * 1 + 3 * 2 + 9 * 1 + 4 * 2 + 3
+    assert found == [34 / 20, 29 / 20]

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Sequence
 
-from base.errors import UserError, counted
+from base.errors import UserError
 
 import numpy as np
 import tensorflow as tf
@@ -123,19 +123,6 @@ class PageModel:
         found.task = attributions.explaining_task(self.task)
         found.run = attributions.explaining(self._graph, self.run, _check)
         return found
-
-    def summary(self) -> str:
-        """Return task and sizes of the model in a line."""
-        config, settings = self.model.config, self.settings
-        is_uncased = settings.checkpoint.tokenizer_settings.do_lower_case
-        return (
-            f"{settings.task.replace('_', ' ')}, "
-            f"{counted(config.num_hidden_layers, 'layer')} of "
-            f"{config.hidden_size} units, {config.num_attention_heads} heads, "
-            f"{len(self.task.tokenizer.vocab):,} word pieces, "
-            f"{'uncased' if is_uncased else 'cased'}, "
-            f"at most {settings.checkpoint.max_seq_length} tokens"
-        )
 
     def predict(self, **texts: str | list[str]) -> Prediction:
         """Return the prediction for the texts of an input.

@@ -89,7 +89,7 @@ def make_page(
     """
     names = ", ".join(model.name for model in models)
     with gr.Blocks(title=f"{names} - BERT playground") as page:
-        gr.Markdown(f"# BERT playground\n\n{markup.facts(models)}")
+        gr.Markdown(f"# BERT playground\n\n`{names}`")
         with gr.Tabs():
             for tab in tabs:
                 _add_tab(gr, tab)
