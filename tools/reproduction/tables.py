@@ -87,7 +87,7 @@ class Table(NamedTuple):
     @property
     def papers(self) -> "Table":
         """Return the paper's numbers, as the scores of one run each."""
-        _, columns, rows, _ = PAPER[self.name]
+        _, columns, rows = PAPER[self.name]
         cells = {
             (row, column): Cell(runs=[Run(number)])
             for row, numbers in rows.items()
