@@ -137,16 +137,21 @@ def pretraining(name: str) -> Kind:
     return Kind(model, found.objective, records)
 
 
+def headed(
+    model: Callable[..., TaskModel], num_outputs: int = 1
+) -> Callable[[modeling.BertConfig, str], TaskModel]:
+    """Return (configuration, dtype) -> a model with a head of some outputs."""
+    return lambda config, dtype: model(config, num_outputs, dtype)
+
+
 MLM_NSP = pretraining("mlm_nsp")
 CLASSIFIER = Kind(
-    lambda config, dtype: classifier_model.BertForSequenceClassification(
-        config, 2, dtype
-    ),
+    headed(classifier_model.BertForSequenceClassification, 2),
     classifier_model.CLASSIFICATION,
     labeled("label_ids"),
 )
 SQUAD = Kind(
-    squad_model.BertForQuestionAnswering,
+    headed(squad_model.BertForQuestionAnswering),
     squad_model.QUESTION_ANSWERING,
     labeled("start_positions", "end_positions"),
 )
@@ -171,16 +176,12 @@ KINDS = {
     "squad": SQUAD,
     "squad_prediction": SQUAD._replace(**PREDICTION),
     "ner": Kind(
-        lambda config, dtype: ner_model.BertForTokenClassification(
-            config,
-            9,  # tags of CoNLL-2003
-            dtype,
-        ),
+        headed(ner_model.BertForTokenClassification, 9),  # CoNLL-2003's tags
         ner_model.WORD_CLASSIFICATION,
         labeled("label_ids", of_tokens=True),
     ),
     "swag": Kind(
-        swag_model.BertForMultipleChoice,
+        headed(swag_model.BertForMultipleChoice),
         swag_model.MULTIPLE_CHOICE,
         choices,
         group=CHOICES,
