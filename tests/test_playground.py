@@ -81,6 +81,7 @@ def model_of(tmp_path_factory):
         ({"task": "classifier"}, "has no head for it"),
         ({"max_seq_length": 65}, "max_position_embeddings=64"),
         ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
+        ({"index": "/proc/nowhere"}, "--index=/proc/nowhere holds no index"),
         ({"host": "203.0.113.1"}, "--host=203.0.113.1"),
         ({"host": "no such host"}, "--host=no such host"),
         ({"host": "::1"}, "--host=::1"),
@@ -202,6 +203,28 @@ def test_a_bug_is_a_line_on_the_page_and_a_trace_in_the_log(model_of, caplog):
 def test_a_mistake_is_a_sentence_without_flags(model_of):
     found = note_of(model_of("pairs"), UserError("no <b> (--task): x"))
     assert found == "no <b>: x"
+
+
+@pytest.mark.nightly
+@needs_gradio
+@pytest.mark.parametrize(
+    ("query", "selected", "values"),
+    [
+        ({}, "Word pieces", {}),
+        ({"tab": "Neighbors"}, "Neighbors", {}),
+        ({"tab": "Attention"} | {str(n): v for n, v in enumerate("ab12")},)
+        + ("Attention", {2: "a", 3: "b", 4: "1", 5: "2"}),
+        ({"tab": "Attention", "2": "1", "9": "1"}, "Attention", {4: "1"}),
+        ({"tab": "<b>", "0": "a"}, "Word pieces", {0: "a"}),
+    ],
+)
+def test_an_address_has_tab_and_texts(model_of, query, selected, values):
+    """What it should not have is left out."""
+    made = tabs.make_tabs([model_of("encoder")])
+    chosen, *updates = site.restored(site.load_gradio(), made, query)
+    assert chosen.selected == selected
+    found = {n: u["value"] for n, u in enumerate(updates) if "value" in u}
+    assert found == values
 
 
 @needs_gradio

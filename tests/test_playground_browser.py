@@ -13,7 +13,7 @@ import page_models
 import page_site
 import pytest
 
-from tools.page import models
+from tools.page import limits
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 LACKING = [
@@ -176,6 +176,14 @@ def test_on_a_phone_results_are_under_run_and_examples_under_them(
     one.page.close()
 
 
+def test_the_facts_of_the_models_are_behind_an_i(user):
+    fact = user.page.get_by_text("word pieces, uncased").first
+    assert not fact.is_visible()
+    user.page.locator("summary").click()
+    fact.wait_for()
+    user.page.locator("summary").click()
+
+
 def test_an_example_runs_when_it_is_clicked(user):
     user.page.get_by_text("Return [MASK] if the object is [MASK].").click()
     user.told("if the object")
@@ -282,14 +290,38 @@ def slow(model_of, monkeypatch):
         time.sleep(0.2)
         return run(batch)
 
-    monkeypatch.setattr(model, "run", models._checked(slow_run))
+    monkeypatch.setattr(model, "run", limits.checked(slow_run))
+
+
+def test_a_request_can_be_cancelled(browser, address, slow):
+    one, other = User(browser, address), User(browser, address)
+    one.open("Questions").fill("Context", "a  Good film . " * 2000)
+    one.shown("button.run").click()
+    one.shown("button.cancel").click()
+    one.page.locator("button.cancel:visible").wait_for(state="detached")
+    started = time.monotonic()
+    other.fill(MASK, "the [MASK] sat").run()  # it does not wait
+    assert "sat" in other.text() and time.monotonic() - started < 9
+    for user in (one, other):
+        user.page.close()
 
 
 def test_a_long_request_ends(browser, address, slow, monkeypatch):
-    monkeypatch.setattr(models, "MAX_SECONDS", 1)
+    monkeypatch.setattr(limits, "MAX_SECONDS", 1)
     one = User(browser, address).open("Questions")
     one.fill("Context", "a  Good film . " * 2000).run()
     one.told("took more than 1 seconds").page.close()
+
+
+def test_the_address_opens_the_same(browser, address, user):
+    user.open("Classes").fill("Text", "good & <b>film</b>").run()
+    url, shown = user.page.url, user.text()
+    again = User(browser, url)
+    assert again.text() == shown
+    assert (
+        again.page.get_by_role("tab", selected=True).inner_text() == "Classes"
+    )
+    again.page.close()
 
 
 def test_html_and_control_characters_are_text(user):

@@ -20,11 +20,12 @@ from typing import TYPE_CHECKING
 
 from base import logs, script, startup
 from base.errors import UserError
-from base.flags import define, flag
+from base.flags import define, flag, read
 
 from absl import flags, logging
 
 from serving import flags as prediction_flags
+from tasks.embeddings.task import Prompts, with_prompts
 from training.flags import ModelFlags
 
 if TYPE_CHECKING:
@@ -35,11 +36,16 @@ FLAGS = flags.FLAGS
 # Model
 define(ModelFlags, required=["init_checkpoint"])
 prediction_flags.define_model_options()
+define(Prompts)
 
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """Where the page is."""
+    """What is searched, and where the page is."""
+
+    index: str | None = flag()
+    """Folder that search.py has made with one of the models, to search in;
+    default: sentences that are pasted into the page."""
 
     # Server
     host: str = flag("127.0.0.1")
@@ -68,6 +74,8 @@ def main(_: list[str]) -> None:
         )
     port = site.free_port(FLAGS.host, FLAGS.port)
     models = load_models()
+    if FLAGS.index:
+        open_index(models)
     gradio = site.load_gradio()  # from here on without the network
     page = site.make_page(gradio, models, tabs.make_tabs(models))
     address = site.start(gradio, page, FLAGS.host, port)
@@ -102,12 +110,35 @@ def load_models() -> "list[PageModel]":
         checkpoint = open_checkpoint(
             path, FLAGS.bert_config_file, FLAGS.vocab_file, FLAGS.do_lower_case
         )
+        checkpoint = with_prompts(checkpoint, read(Prompts, FLAGS))
         settings = loading.describe(checkpoint, FLAGS.task, options)
         models.append(PageModel(path, settings))
     tasks = {model.settings.task for model in models}
     if len(tasks) == 1:
         prediction_flags.warn_of_ignored(FLAGS, tasks.pop())
     return models
+
+
+def open_index(models: "list[PageModel]") -> None:
+    """Let each model that --index was built with search in it.
+
+    Raises:
+        UserError: it was built with none of them, or is not complete.
+    """
+    from serving.search import build
+
+    problems = []
+    for model in models:
+        task = build.task_for(model.vector_settings, "document")
+        wanted = build.fingerprint_of(task)
+        try:
+            model.searched = build.open_index(
+                FLAGS.index, "exact", wanted, model.name
+            )
+        except UserError as error:
+            problems.append(error)
+    if len(problems) == len(models):
+        raise problems[0]
 
 
 def wants_browser() -> bool:

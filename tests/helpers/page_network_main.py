@@ -34,7 +34,7 @@ def main(folder: Path) -> None:
     model_of = page_models.made_once(folder)
     models = [model_of("pairs"), model_of("token_classification")]
     with page_site.recorded_hosts() as hosts:
-        with page_site.served(models) as address:
+        with page_site.served(models, "good film\nbad film") as address:
             page_requests.check(address, models)
     for host in sorted(set(hosts)):
         print("host:", host)

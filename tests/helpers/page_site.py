@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 from unittest import mock
 
-from tools.page import site, tabs
+from tools.page import neighbors, site, tabs
 from tools.page.models import PageModel
 
 # Events of Python's sockets that name an address of another machine.
@@ -42,8 +42,18 @@ def recorded_hosts() -> Iterator[list[str]]:
 
 
 @contextlib.contextmanager
-def served(models: Sequence[PageModel]) -> Iterator[str]:
-    """Serve the page of models; yield its address."""
+def served(
+    models: Sequence[PageModel], sentences: str | None = None
+) -> Iterator[str]:
+    """Serve the page of models; yield its address.
+
+    Args:
+        models: of the page.
+        sentences: to search, one in each line.
+    """
+    if sentences:
+        for model in models:
+            model.searched = neighbors.Pasted(model, sentences)
     with mock.patch.dict(os.environ):  # other tests use the hub
         gradio = site.load_gradio()
         page = site.make_page(gradio, models, tabs.make_tabs(models))

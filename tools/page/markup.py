@@ -1,13 +1,28 @@
 """A result as HTML. All texts in it are escaped."""
 
 import html
+from collections.abc import Sequence
 
+from tools.page.models import PageModel
 from tools.page.views import Shown, percent
 
 # Numbers of parts of a text: from here on a part is bold; below, it is plain.
 _STRONG, _FAINT = 1 / 3, 0.1
 
 _BLUE, _ORANGE = 220, 30  # hues
+
+
+def facts(models: Sequence[PageModel]) -> str:
+    """Return the name or number of the models, and more behind an "i"."""
+    name = models[0].name if len(models) == 1 else f"{len(models)} models"
+    rows = "".join(
+        f"<p><code>{html.escape(model.name)}</code>: {model.summary()}</p>"
+        for model in models
+    )
+    return (
+        f"<details><summary>{html.escape(name)} "
+        f'<span class="info">i</span></summary>{rows}</details>'
+    )
 
 
 def result(shown: Shown) -> str:

@@ -6,12 +6,10 @@ Predictions are those of batch_predict.py, vectors those of search.py.
 import copy
 import functools
 import json
-import math
-import threading
-import time
 from collections.abc import Sequence
+from typing import Any
 
-from base.errors import UserError
+from base.errors import UserError, counted
 
 import numpy as np
 import tensorflow as tf
@@ -23,14 +21,13 @@ from tasks import predict as tasks_predict
 from tasks.encoder.model import TextEncoder
 from tasks.masked_lm.task import sentence_to_ids
 from tasks.rows import Row
-from tasks.task import Input, Model, Place, Prediction, Task, TaskSettings
+from tasks.task import Input, Place, Prediction, Task, TaskSettings
+from tools.page import limits
 from training.task_model import TaskModel
 
 NUM_ANSWERS = 5  # of a question
 
 _BATCH_SIZE = 4  # rows; small, as requests end between batches
-
-MAX_SECONDS = 30  # of a request; the very first one compiles the model
 
 NEXT_SENTENCE, REASONS = "next_sentence", "reasons"
 
@@ -39,37 +36,6 @@ _NEXT_SENTENCE_WEIGHTS = (
     "bert/pooler/dense/kernel",
     "cls/seq_relationship/output_weights",
 )
-
-
-_request = threading.local()  # `end`: when the request of a thread ends
-
-
-def begin_request() -> None:
-    """Let the request that runs in this thread end after MAX_SECONDS.
-
-    All users share the model: a request that takes longer ends before its next
-    batch.
-    """
-    _request.end = time.monotonic() + MAX_SECONDS
-
-
-def _check() -> None:
-    # Outside of a request there is no end.
-    if time.monotonic() > getattr(_request, "end", math.inf):
-        raise UserError(
-            f"stopped: it took more than {MAX_SECONDS} seconds, and all users "
-            "share the model; try a shorter text"
-        )
-
-
-def _checked(run: Model) -> Model:
-    """Return a model that ends a slow request before each batch."""
-
-    def checked_run(batch):
-        _check()
-        return run(batch)
-
-    return checked_run
 
 
 class PageModel:
@@ -88,10 +54,14 @@ class PageModel:
         vector_settings: settings of the task that makes vectors, as search.py
             makes them.
         run_vectors: the model of that task as a function of batches.
+        searched: an index of search.py; None: the sentences that are pasted
+            into the page are searched.
 
     Raises:
         UserError: weights are missing, or lengths do not fit.
     """
+
+    searched: Any = None
 
     def __init__(self, name: str, settings: TaskSettings):
         self.name = name
@@ -101,7 +71,7 @@ class PageModel:
         self.task: Task = registry.create_task(self.settings)
         self._graph = loading.load_graph(self.settings)
         self.model: TaskModel = self._graph.model
-        self.run = _checked(loading.run_graph(self._graph))
+        self.run = limits.checked(loading.run_graph(self._graph))
         self.heads: tuple[str, ...] = (settings.task,)
         if _has_next_sentence(settings):
             self.heads += (NEXT_SENTENCE,)
@@ -114,15 +84,28 @@ class PageModel:
             )
             encoder = registry.create_task(self.vector_settings)
             graph = encoder.create_graph(TextEncoder.of(self.model))
-            self.run_vectors = _checked(loading.run_graph(graph))
+            self.run_vectors = limits.checked(loading.run_graph(graph))
 
     @functools.cached_property
     def explaining(self) -> "PageModel":
         """The same classifier, whose predictions have attributions too."""
         found = copy.copy(self)
         found.task = attributions.explaining_task(self.task)
-        found.run = attributions.explaining(self._graph, self.run, _check)
+        found.run = attributions.explaining(self._graph, self.run, limits.check)
         return found
+
+    def summary(self) -> str:
+        """Return task and sizes of the model in a line."""
+        config, settings = self.model.config, self.settings
+        is_uncased = settings.checkpoint.tokenizer_settings.do_lower_case
+        return (
+            f"{settings.task.replace('_', ' ')}, "
+            f"{counted(config.num_hidden_layers, 'layer')} of "
+            f"{config.hidden_size} units, {config.num_attention_heads} heads, "
+            f"{len(self.task.tokenizer.vocab):,} word pieces, "
+            f"{'uncased' if is_uncased else 'cased'}, "
+            f"at most {settings.checkpoint.max_seq_length} tokens"
+        )
 
     def predict(self, **texts: str | list[str]) -> Prediction:
         """Return the prediction for the texts of an input.

@@ -16,7 +16,7 @@ import os
 import re
 import socket
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -26,8 +26,8 @@ from base.errors import UserError
 
 from absl import logging
 
-from tools.page import markup
-from tools.page.models import PageModel, begin_request
+from tools.page import limits, markup
+from tools.page.models import PageModel
 from tools.page.tabs import Tab
 from tools.page.views import Shown
 
@@ -89,16 +89,44 @@ def make_page(
     """
     names = ", ".join(model.name for model in models)
     with gr.Blocks(title=f"{names} - BERT playground") as page:
-        gr.Markdown(f"# BERT playground\n\n`{names}`")
-        with gr.Tabs():
-            for tab in tabs:
-                _add_tab(gr, tab)
-        page.load(js="bert.loaded")
+        gr.Markdown(f"# BERT playground\n\n{markup.facts(models)}")
+        with gr.Tabs() as chooser:
+            fields = [_add_tab(gr, tab) for tab in tabs]
+
+        def restore(request: gr.Request) -> list[Any]:
+            return restored(gr, tabs, request.query_params)
+
+        outputs = [chooser, *itertools.chain(*fields)]
+        page.load(restore, None, outputs, queue=False).then(js="bert.loaded")
     return page
 
 
-def _add_tab(gr: ModuleType, tab: Tab) -> None:
-    """Add a tab: at the left what it reads, at the right what it shows."""
+def restored(
+    gr: ModuleType, tabs: Sequence[Tab], query: Mapping[str, str]
+) -> list[Any]:
+    """Return the tab that an address names, and updates of all fields.
+
+    In the address, the values of that tab are named 0, 1, ... (page.js).
+    """
+    chosen = next((t for t in tabs if t.title == query.get("tab")), tabs[0])
+    return [
+        gr.Tabs(selected=chosen.title),
+        *(
+            gr.update(value=query[str(place)])
+            if tab is chosen and str(place) in query
+            else gr.skip()
+            for tab in tabs
+            for place in range(len(tab.boxes) + len(tab.lists))
+        ),
+    ]
+
+
+def _add_tab(gr: ModuleType, tab: Tab) -> list[Any]:
+    """Add a tab: at the left what it reads, at the right what it shows.
+
+    Returns:
+        Its fields.
+    """
     with gr.Tab(tab.title, id=tab.title) as opened:
         gr.Markdown(tab.about)
         columns = gr.Row(elem_classes="sides")
@@ -113,7 +141,17 @@ def _add_tab(gr: ModuleType, tab: Tab) -> None:
                     gr.Dropdown(values, label=label, min_width=100)
                     for label, values in tab.lists.items()
                 ]
-            run = gr.Button("Run", variant="primary", elem_classes="run")
+            with gr.Row(equal_height=True):
+                run = gr.Button(
+                    "Run", variant="primary", min_width=100, elem_classes="run"
+                )
+                cancel = gr.Button(
+                    "Cancel",
+                    size="sm",
+                    scale=0,
+                    min_width=80,
+                    elem_classes="cancel",
+                )
         results = gr.Column(scale=3, min_width=320, elem_classes="results")
         with results, gr.Row():
             outputs = list(
@@ -123,12 +161,15 @@ def _add_tab(gr: ModuleType, tab: Tab) -> None:
             labels = [" / ".join(filter(None, e))[:80] for e in tab.examples]
             examples = gr.Examples(tab.examples, texts, example_labels=labels)
 
-    def show(*values: str) -> list[Any]:
-        begin_request()
+    def show(request: gr.Request, *values: str) -> list[Any]:
+        limits.start(request.session_hash)
         shown = [shown_or_error(tab, model, values) for model in tab.models]
         return [update for found in shown for update in _updates(gr, found)]
 
-    gr.on(
+    def stop(request: gr.Request) -> None:
+        limits.cancel(request.session_hash)
+
+    shows = gr.on(
         [
             run.click,
             *(text.submit for text in texts),
@@ -137,14 +178,17 @@ def _add_tab(gr: ModuleType, tab: Tab) -> None:
         show,
         texts + lists,
         outputs,
+        js=f"(...values) => bert.address({json.dumps(tab.title)}, values)",
         # All tabs wait for one another: a model uses all cores, so two requests
         # at once would take as long as one after the other, and more memory.
         concurrency_id="model",
         concurrency_limit=1,
         trigger_mode="always_last",
     )
+    cancel.click(stop, cancels=[shows], queue=False)
     opened.select(js="bert.opened")
     examples.load_input_event.then(js="bert.run")
+    return texts + lists
 
 
 def _add_results(gr: ModuleType, tab: Tab, model: PageModel) -> list[Any]:

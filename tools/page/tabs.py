@@ -148,8 +148,7 @@ def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
     configs = [model.model.config for model in models]
     layers = min(config.num_hidden_layers for config in configs)
     heads = min(config.num_attention_heads for config in configs)
-    return [
-        *tabs,
+    tabs += [
         Tab(
             "Word pieces",
             "The tokenizer cuts a text into pieces of the model's vocabulary.",
@@ -174,14 +173,20 @@ def make_tabs(models: Sequence[PageModel]) -> list[Tab]:
                 "Head": [views.MEAN, *map(str, range(1, heads + 1))],
             },
         ),
-        Tab(
-            "Neighbors",
-            "The model computes a vector for each sentence, and finds those "
-            "that are nearest to yours: by their cosine, or what else it "
-            "compares by.",
-            views.nearest,
-            ["Sentence", "Sentences to search, one in each line"],
-            [["A dog is playing outside.", _SENTENCES]],
-            models,
-        ),
     ]
+    searching = [model for model in models if model.searched]
+    boxes = ["Sentence"]
+    example = ["A dog is playing outside."]
+    if not searching:
+        boxes.append("Sentences to search, one in each line")
+        example.append(_SENTENCES)
+    nearest = Tab(
+        "Neighbors",
+        "The model computes a vector for each sentence, and finds those that "
+        "are nearest to yours: by their cosine, or what else it compares by.",
+        views.nearest,
+        boxes,
+        [example],
+        searching or models,
+    )
+    return [*tabs, nearest]

@@ -10,14 +10,12 @@ from typing import Any, NamedTuple
 
 from base.errors import UserError, counted
 
-from tasks import nearest as tasks_nearest
 from tasks.ner import data as ner_data
 from tasks.task import Prediction
-from tools.page import attention
+from tools.page import attention, neighbors
 from tools.page.models import PageModel, features_of
 
 NUM_NEIGHBORS = 10
-MAX_SENTENCES = 200  # encoded again for every search
 
 MEAN = "mean"  # of the heads of a layer
 
@@ -304,29 +302,16 @@ def attention_of(
 # --- Vectors -----------------------------------------------------------------
 
 
-def nearest(model: PageModel, text: str, pasted: str) -> Shown:
-    """Return the sentences of `pasted`, one in each line, nearest to a text.
+def nearest(model: PageModel, text: str, pasted: str = "") -> Shown:
+    """Return the sentences that are nearest to a text.
 
-    Raises:
-        UserError: there is no sentence, or there are too many.
+    If the model has none to search, they are those of `pasted`, one in each
+    line.
     """
-    lines = enumerate(map(str.strip, pasted.split("\n")), 1)
-    sentences = [(line, str(number)) for number, line in lines if line]
-    if not 1 <= len(sentences) <= MAX_SENTENCES:
-        raise UserError(
-            f"{len(sentences):,} sentences, wanted 1 to {MAX_SENTENCES}, one "
-            "in each line"
-        )
-    similarity = model.task.checkpoint.trained_for.similarity_fn_name
-    vectors = model.vectors([line for line, _ in sentences], "document")
+    searched = model.searched or neighbors.Pasted(model, pasted)
     query = model.vectors([text], "query")
-    ((places, scores),) = tasks_nearest.nearest(
-        vectors, query, NUM_NEIGHBORS, similarity
-    )
-    rows = []
-    for place, score in zip(places, scores, strict=True):
-        sentence, number = sentences[place]
-        rows.append((sentence, f"{score:.3f}", number))
-    headers = ("sentence", similarity or "cosine", "line")
-    notes = [f"The nearest of {counted(len(sentences), 'sentence')}"]
+    found = next(searched.search(query, NUM_NEIGHBORS))
+    rows = [(r["text"], f"{r['score']:.3f}", str(r["id"])) for r in found]
+    headers = ("sentence", searched.similarity or "cosine", "line")
+    notes = [f"The nearest of {counted(len(searched.vectors), 'sentence')}"]
     return Shown(notes=notes, headers=headers, rows=rows)

@@ -50,6 +50,11 @@ def test_a_head_that_was_not_trained_has_no_tab(tmp_path, reason):
     assert page_models.load(str(path)).heads == ("masked_lm",)
 
 
+def test_the_summary_names_sizes(model_of):
+    summary = model_of("encoder").summary()
+    assert "encoder, 1 layer of 16 units, 2 heads, 14 word" in summary
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pairs", "question_answering"])
 def test_a_prediction_is_the_line_of_batch_predict(kind, model_of, tmp_path):

@@ -1,7 +1,8 @@
 """What each tab shows of a tiny model: its numbers and texts."""
 
+import copy
+import functools
 import re
-import threading
 from pathlib import Path
 from unittest import mock
 
@@ -13,7 +14,8 @@ import pytest
 from fine_tuned_models import changed
 
 from checkpoints import weight_files
-from tools.page import models, tabs, views
+from serving.search import build
+from tools.page import tabs, views
 from tools.page.models import features_of
 from tools.page.views import percent
 
@@ -220,34 +222,10 @@ def test_pasted_sentences_are_searched(model_of, kind):
     assert shown.rows[0] == ("good film", "1.000", "3")
 
 
-@pytest.mark.parametrize("text", ["", " \n\n", "a\n" * 201])
-def test_pasted_sentences_with_mistakes(text, model_of):
-    count = text.count("a")
-    with pytest.raises(UserError, match=f"^{count} sentences, wanted 1 to 200"):
-        views.nearest(model_of("encoder"), "good", text)
-
-
-def vector_of(model, text: str) -> np.ndarray:
-    """Compute a vector with the encoder itself."""
-    features = features_of(model.row(text))
-    output = model.model.bert(**model.model.encoder_inputs(features))
-    vector = output.sequence_output[0].numpy().mean(0)
-    return vector / np.linalg.norm(vector)
-
-
-def test_cosines_are_those_of_the_vectors(model_of):
-    model = model_of("encoder")
-    texts = ["good film", "a bad book", "the the the", "very good film"] * 3
-    query = vector_of(model, "good book")
-    cosines = [query @ vector_of(model, text) for text in texts]
-    rows = views.nearest(model, "good book", "\n\n".join(texts)).rows
-    best = sorted(cosines, reverse=True)[: views.NUM_NEIGHBORS]
-    scores = [float(score) for _, score, _ in rows]
-    np.testing.assert_allclose(scores, best, atol=6e-4)
-    for text, score, line in rows:
-        place = (int(line) - 1) // 2  # blank lines are counted
-        assert texts[place] == text
-        assert float(score) == pytest.approx(cosines[place], abs=6e-4)
+@pytest.mark.parametrize("sentences", [" \n", "a\n" * 201])
+def test_pasted_sentences_with_mistakes(model_of, sentences):
+    with pytest.raises(UserError, match="sentences, wanted 1 to 200"):
+        views.nearest(model_of("encoder"), "good", sentences)
 
 
 def test_vectors_are_compared_by_the_similarity_of_the_model(
@@ -265,32 +243,25 @@ def test_vectors_are_compared_by_the_similarity_of_the_model(
     np.testing.assert_allclose(found, np.sort(near)[::-1], atol=6e-4)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kind", "view", "texts"),
-    [
-        ("question_answering", views.answers, ["How?", "a film " * 100]),
-        ("classifier", views.reasons, ["good film"]),
-    ],
-)
-def test_a_slow_request_ends_at_its_next_batch(
-    model_of, monkeypatch, kind, view, texts
-):
-    # Other tests have no request in this thread.
-    monkeypatch.setattr(models, "_request", threading.local())
-    assert any(view(model_of(kind), *texts))
-    monkeypatch.setattr(models, "MAX_SECONDS", -1)
-    models.begin_request()
-    with pytest.raises(UserError, match="stopped: it took more than -1 sec"):
-        view(model_of(kind), *texts)
-    monkeypatch.setattr(models, "MAX_SECONDS", 60)
-    models.begin_request()
-    assert any(view(model_of(kind), *texts))  # the next request is another one
+def test_an_index_is_searched(model_of, tmp_path):
+    """By the models that it is of; the page has a tab for them."""
+    model, other = model_of("encoder"), model_of("classifier")
+    folder, corpus = str(tmp_path / "index"), tmp_path / "corpus.txt"
+    corpus.write_text("a book\n\ngood film")
+    wanted = build.fingerprint_of(model.task)
+    load = functools.partial(getattr, model, "run_vectors")
+    build.build(folder, str(corpus), model.task, load, wanted, "model")
+    model = copy.copy(model)
+    model.searched = build.open_index(folder, "exact", wanted)
+    *_, tab = tabs.make_tabs([other, model])
+    assert tab.title == "Neighbors" and tab.models == [model]
+    found = tab.view(model, "good film").rows
+    assert found[0] == ("good film", "1.000", f"{corpus}:3")
 
 
 def test_models_have_the_tabs_of_their_heads(model_of):
-    kinds = ("encoder", "masked_lm", "pairs")
-    made = tabs.make_tabs([model_of(kind) for kind in kinds])
+    models = [model_of(kind) for kind in ("encoder", "masked_lm", "pairs")]
+    made = tabs.make_tabs(models)
     assert [(tab.title, len(tab.models)) for tab in made] == [
         ("Masked words", 1),
         ("Next sentence", 1),
