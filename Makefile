@@ -60,7 +60,7 @@ test-browser: $(VENV)/dev.stamp
 # Also for GPUs where jax[cuda12] is installed there: requirements-accelerators.txt.
 test-accelerators: $(VENV)/dev.stamp $(ACCELERATORS)/runtime.stamp
 	ACCELERATOR_PYTHON=$(ACCELERATORS)/bin/python \
-	  $(BIN)/python -m pytest tests/test_compile_steps.py
+	  $(BIN)/python -m pytest tests/accelerators
 
 # With PIP_EXTRA_INDEX_URL=https://download.pytorch.org/whl/cpu the packages have
 # a third of the size. -rs names the clients that are skipped.

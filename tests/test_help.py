@@ -11,10 +11,10 @@ from paths import ROOT
 
 SCRIPTS = scripts.names()
 
-# These write nothing but standard output, or what they read too: the rows of
-# tools.compile_steps, the index of search.py.
+# These write nothing but standard output, or what they read too: the index of
+# search.py.
 READERS = (
-    *("fill_mask", "search", "tools.benchmark", "tools.compile_steps"),
+    *("fill_mask", "search", "tools.benchmark"),
     *("tools.playground", "tools.verify_run"),
 )
 OUTPUTS = {"output_dir", "output_file", "export_dir", "work_dir"}

@@ -5,9 +5,8 @@ r"""Measure the speed of this project on this machine: one command, one table.
     python -m tools.benchmark --parts=serving --input_file=sentences.txt \
         --vocab_file=vocab.txt --transformers_python=other/bin/python
 
-The table is Markdown. The last line on standard output is one JSON object with
-the same figures, for scripts. Without --input_file the text is the reference
-manual and the docstrings that come with Python.
+The table is Markdown. Without --input_file the text is the reference manual and
+the docstrings that come with Python.
 
 Shared machines are noisy. A training step is therefore also reported as a share
 of the matrix-product rate measured right before and after it, and every time is
@@ -15,7 +14,6 @@ the best of several, with the median beside it.
 """
 
 import dataclasses
-import json
 from collections.abc import Iterator
 
 from base import interrupts, script, startup
@@ -26,7 +24,6 @@ from absl import flags
 
 from ops.choices import DTYPES, NAMED_SIZES, OBJECTIVES, OPTIMIZERS
 from tools import machine
-from tools.accelerators.rows import Program
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 from tools.benchmarks.serving_programs import SERVERS
@@ -105,7 +102,7 @@ define(
 
 
 def main(_: list[str]) -> None:
-    """Measure; print the table and the JSON object."""
+    """Measure; print the table."""
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")
     with startup.importing():
@@ -119,68 +116,45 @@ def main(_: list[str]) -> None:
     for gpu in tf.config.list_physical_devices("GPU"):
         tf.config.experimental.set_memory_growth(gpu, True)
     gpus = [d.name for d in tf.config.list_logical_devices("GPU")]
-    found = machine.describe() | {"GPUs": ", ".join(gpus) or "none"}
-    print(", ".join(f"{name}: {value}" for name, value in found.items()))
+    facts = machine.describe() | {"GPUs": ", ".join(gpus) or "none"}
+    print(", ".join(f"{name}: {value}" for name, value in facts.items()))
     print(
         f"vocabulary {VOCAB_SIZE}, dropout 0.1, {FLAGS.dtype}, "
         f"{'XLA' if FLAGS.jit_compile else 'no XLA'}\n"
     )
     print("| what | measured | |\n|---|---:|---|", flush=True)
-    figures = {}
     with interrupts.ending_on_sigterm():  # removes temporary folders
         for row in rows():
             print(row, flush=True)
-            if row.figures:
-                figures[row.what] = dict(row.figures)
-    values = {
-        "machine": found,
-        "dtype": FLAGS.dtype,
-        "jit_compile": FLAGS.jit_compile,
-        "figures": figures,
-    }
-    # json cannot write numpy's numbers; float() makes Python's of them.
-    print("\n" + json.dumps(values, default=float), flush=True)
-
-
-def text_rows() -> Iterator[Row]:
-    """Measure the parts that need text and a vocabulary; yield their rows."""
-    from tools.benchmarks import serving as benchmarks_serving
-    from tools.benchmarks import text as benchmarks_text
-
-    with benchmarks_text.prepared_text(
-        FLAGS.input_file, FLAGS.vocab_file
-    ) as found:
-        if "tokenizer" in FLAGS.parts:
-            yield from benchmarks_text.measure_tokenizer(found)
-        if "generator" in FLAGS.parts:
-            yield from benchmarks_text.measure_generator(found)
-        if "reader" in FLAGS.parts:
-            yield from benchmarks_text.measure_reader(found)
-        if "serving" in FLAGS.parts:
-            yield from benchmarks_serving.measure(
-                found.folder / "serving",
-                FLAGS.serving_size,
-                found.vocab_file,
-                list(filter(str.strip, found.lines())),
-                FLAGS.servers,
-                FLAGS.transformers_python,
-                rounds=FLAGS.repeats,
-            )
 
 
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
-    from tools.benchmarks import steps
+    from tools.benchmarks import serving, steps, text
 
     peak = measuring.matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", {"flops": peak})
     # Training last: a process that has trained is slower at everything else.
     if {*FLAGS.parts} - {"train"}:
-        yield from text_rows()
+        with text.prepared_text(FLAGS.input_file, FLAGS.vocab_file) as prepared:
+            if "tokenizer" in FLAGS.parts:
+                yield from text.measure_tokenizer(prepared)
+            if "generator" in FLAGS.parts:
+                yield from text.measure_generator(prepared)
+            if "reader" in FLAGS.parts:
+                yield from text.measure_reader(prepared)
+            if "serving" in FLAGS.parts:
+                yield from serving.measure(
+                    prepared,
+                    FLAGS.serving_size,
+                    FLAGS.servers,
+                    FLAGS.transformers_python,
+                    FLAGS.repeats,
+                )
     if "train" in FLAGS.parts:
         yield from steps.measure(
             [
-                Program(FLAGS.objective, size, length, rows, FLAGS.dtype)
+                steps.Program(FLAGS.objective, size, length, rows, FLAGS.dtype)
                 for size in FLAGS.sizes
                 for length in FLAGS.lengths
                 for rows in FLAGS.batch_sizes

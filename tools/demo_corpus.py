@@ -177,8 +177,7 @@ def is_held_out(name: str) -> bool:
     The choice depends on the name alone, so that a document stays on its side
     when others are added.
     """
-    digest = hashlib.sha256(name.encode()).digest()
-    return digest[0] % HELD_OUT_SHARE == 0
+    return hashlib.sha256(name.encode()).digest()[0] % HELD_OUT_SHARE == 0
 
 
 def write(path: str, texts: Sequence[Sequence[str]]) -> None:

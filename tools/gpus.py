@@ -17,16 +17,12 @@ def main(_: list[str]) -> None:
     with startup.importing():
         import tensorflow as tf
 
-    found = tf.config.list_physical_devices("GPU")
-    if not found:
+    gpus = tf.config.list_physical_devices("GPU")
+    if not gpus:
         raise UserError(f"TensorFlow sees no GPU: {_reason()}")
-    for gpu in found:
+    for gpu in gpus:
         details = tf.config.experimental.get_device_details(gpu)
-        capability = ".".join(map(str, details.get("compute_capability", ())))
-        print(
-            f"{gpu.name}: {details.get('device_name', 'unknown')}, compute "
-            f"capability {capability}"
-        )
+        print(f"{gpu.name}: {details.get('device_name', 'unknown')}")
 
 
 def _reason() -> str:

@@ -7,8 +7,8 @@ r"""Repeat the paper's tables and Figure 5.
         --work_dir=glue_scores
 
 The first command pre-trains a model for each row of Table 5 and fine-tunes it
-on each task whose data are given. It writes table5.md, table5.csv, table5.png
-and report.md, with our numbers, the paper's, and in both the differences to the
+on each task whose data are given. It writes table5.md, table5.csv and
+report.md, with our numbers, the paper's, and in both the differences to the
 first row. Tables 1 to 4 and 7 fine-tune one model, that of --init_checkpoint or
 a BERT that is pre-trained at the scale.
 
@@ -24,7 +24,6 @@ it. Another experiment, more tasks or more seeds use what is there.
 
 import dataclasses
 import os
-from collections.abc import Sequence
 
 from base import file_system, script
 from base.errors import UserError
@@ -81,10 +80,6 @@ class Flags:
     num_seeds: int | None = flag(low=1, high=1000)
     """How often each model is pre-trained, and then fine-tuned; default: the
     scale's number. Cells have the mean and the standard deviation."""
-
-    keep_models: bool = flag(False)
-    """Keep the weights of fine-tuned models. Without it they are removed when
-    their scores are there."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -146,7 +141,18 @@ define(Data)
 def main(_: list[str]) -> int:
     """Plan and run the experiments; return the exit status."""
     names = [n for n in experiments.NAMES if {n, "all"} & {*FLAGS.experiment}]
-    check_flags(names)
+    if FLAGS.init_checkpoint and not {*names} & {*experiments.FINE_TUNING}:
+        raise UserError(
+            f"--init_checkpoint is for {', '.join(experiments.FINE_TUNING)}: "
+            f"{', '.join(names)} pre-trains models of its own"
+        )
+    for name in ("input_file", "work_dir"):
+        if file_system.is_remote(FLAGS[name].value or ""):
+            raise UserError(
+                f"--{name}={FLAGS[name].value}: must be local; mount the "
+                "bucket, or change the commands of --dry_run"
+            )
+    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
     scale = scales.read(FLAGS.scale, FLAGS.set)
     scale["num_seeds"] = FLAGS.num_seeds or scale["num_seeds"]
     if FLAGS.vocab_file:
@@ -181,30 +187,10 @@ def main(_: list[str]) -> int:
     with file_system.locked_folder(os.path.join(folder, "lock"), folder):
         work.begin(plan)
         try:
-            run.run(plan, work, FLAGS.keep_models)
+            run.run(plan, work)
         finally:  # also of a run that was interrupted
             status = report.write(plan, work, tables)
         return status
-
-
-def check_flags(names: Sequence[str]) -> None:
-    """Check what can be checked before any file is read.
-
-    Raises:
-        UserError: names the flag.
-    """
-    if FLAGS.init_checkpoint and not {*names} & {*experiments.FINE_TUNING}:
-        raise UserError(
-            f"--init_checkpoint is for {', '.join(experiments.FINE_TUNING)}: "
-            f"{', '.join(names)} pre-trains models of its own"
-        )
-    for name in ("input_file", "work_dir"):
-        if file_system.is_remote(FLAGS[name].value or ""):
-            raise UserError(
-                f"--{name}={FLAGS[name].value}: must be local; mount the "
-                "bucket, or change the commands of --dry_run"
-            )
-    file_system.check_no_pattern(FLAGS.work_dir, "work_dir")
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ are apart.
 import dataclasses
 import os
 import re
-import signal
 import subprocess
 import sys
 import tempfile
@@ -69,10 +68,10 @@ def main(_: list[str]) -> int:
         replay = os.path.join(folder, "replay")
         copy_state(run, begin, lines, first, last, replay)
         repeat(run, begin, replay, last)
-        found = ledger.read(replay)
-        problems = list(compare(lines, found, first, last))
+        replayed = ledger.read(replay)
+        problems = [*compare(lines, replayed, first, last)]
         problems += compare_checkpoints(replay, last)
-    machine = next(line["machine"] for line in found if "machine" in line)
+    machine = next(line["machine"] for line in replayed if "machine" in line)
     if problems and machine != begin["machine"]:
         problems.append(
             f"The run was on another machine: {begin['machine']}, this is "
@@ -106,18 +105,21 @@ def find_steps(run: RunFolder, lines: Sequence[Line]) -> tuple[int, int]:
     first = FLAGS.from_step
     if first is None:
         first = min(starts - {0, known[-1]}, default=0)
-    last = known[-1] if FLAGS.to_step is None else FLAGS.to_step
-    if first not in starts:
-        raise UserError(
-            f"--from_step={first}: no checkpoint of this step in the ledger; "
-            f"there are {', '.join(map(str, sorted(starts))) or 'none'}"
-        )
-    if last not in known or last <= first:
-        later = [str(step) for step in dict.fromkeys(known) if step > first]
-        raise UserError(
-            f"--to_step={last}: no line of the ledger after step {first}; "
-            f"there are {', '.join(later) or 'none'}"
-        )
+    last = FLAGS.to_step or known[-1]
+    for name, step, what, there in (
+        ("from_step", first, "checkpoint of this step in the ledger", starts),
+        (
+            "to_step",
+            last,
+            f"line of the ledger after step {first}",
+            {step for step in known if step > first},
+        ),
+    ):
+        if step not in there:
+            raise UserError(
+                f"--{name}={step}: no {what}; there are "
+                f"{', '.join(map(str, sorted(there))) or 'none'}"
+            )
     return first, last
 
 
@@ -130,8 +132,7 @@ def find_command(lines: Sequence[Line], first: int, last: int) -> Line:
     starts = [line for line in lines if "command" in line]
     begin = [line for line in starts if line["step"] <= first][-1]
     for line in starts:
-        is_inside = first < line["step"] < last
-        if is_inside and line["command"] != begin["command"]:
+        if first < line["step"] < last and line["command"] != begin["command"]:
             raise UserError(
                 "the run was resumed by another command at step "
                 f"{line['step']}: verify the steps before it and after it"
@@ -188,14 +189,13 @@ def repeat(run: RunFolder, begin: Line, folder: str, last: int) -> None:
     """
     from training.hooks import ledger
 
-    program, *own = begin["command"]
-    own = [word for word in own if not _LEFT_OUT.fullmatch(word)]
+    program, *words = begin["command"]
     # From step 0 --dtype=auto, also of a recipe, would choose a type anew.
     dtype = run.adjustable.get("dtype")
-    own = [f"--dtype={dtype}"] * bool(dtype) + own
-    command = [sys.executable, program, *own, f"--output_dir={folder}"]
-    command += ["--keep_checkpoint_max=0", "--nopictures"]
-    command += ["--save_checkpoints_minutes=0"]
+    command = [sys.executable, program, *[f"--dtype={dtype}"] * bool(dtype)]
+    command += [word for word in words if not _LEFT_OUT.fullmatch(word)]
+    command += [f"--output_dir={folder}", "--keep_checkpoint_max=0"]
+    command += ["--nopictures", "--save_checkpoints_minutes=0"]
     logs.say("Repeating: %s", " ".join(command))
     process = subprocess.Popen(
         command,
@@ -208,14 +208,12 @@ def repeat(run: RunFolder, begin: Line, folder: str, last: int) -> None:
         lines = ledger.read(folder)
         return any(x["step"] >= last and "weights" in x for x in lines)
 
+    while process.poll() is None and not is_done():
+        time.sleep(0.2)
     # A run that is told to stop saves a checkpoint and ends. Before that, the
     # checkpoint of step `last` is saved, right after its line of the ledger.
-    while process.poll() is None:
-        if is_done():
-            logs.say("Step %d is repeated: stopping the run", last)
-            process.send_signal(signal.SIGTERM)
-            process.wait()
-        time.sleep(0.2)
+    process.terminate()
+    process.wait()
     if not is_done():
         raise UserError(
             f"the command ended with status {process.returncode} before step "
@@ -253,7 +251,7 @@ def compare(
 
 
 def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
-    """Yield how far the variables of both checkpoints of a step are apart."""
+    """Yield how far both checkpoints of a step are apart, in which variable."""
     from checkpoints import weight_files
     from checkpoints.training_state import TRAINING_NAME
 
@@ -264,23 +262,18 @@ def compare_checkpoints(replay: str, step: int) -> Iterator[str]:
     if not all(file_system.exists(f"{prefix}.index") for prefix in prefixes):
         return
     readers = [weight_files.Reader(prefix) for prefix in prefixes]
-    apart = {}
+    apart = []
     for name in readers[1].get_variable_to_shape_map():
         theirs, ours = (
             np.float64(reader.get_tensor(name)) for reader in readers
         )
-        if (theirs != ours).any():
-            apart[name] = np.abs(theirs - ours).max(), np.abs(ours).max()
-    if not apart:
-        return
-    name = max(apart, key=apart.get)
-    distance, size = apart[name]
-    yield (
-        f"Checkpoint of step {step:,}: {name} is {distance:.3g} apart, where "
-        f"its largest value is {size:.3g}"
-    )
-    if len(apart) > 1:
-        yield f"and {len(apart) - 1} more variables are less far apart"
+        apart.append((np.abs(theirs - ours).max(), np.abs(ours).max(), name))
+    distance, size, name = max(apart)
+    if distance:
+        yield (
+            f"Checkpoint of step {step:,}: {name} is {distance:.3g} apart, "
+            f"where its largest value is {size:.3g}"
+        )
 
 
 if __name__ == "__main__":

@@ -13,13 +13,11 @@ from paths import ROOT
 
 sys.path.insert(0, str(ROOT))  # where the scripts and packages are
 
-import accelerators_page  # noqa: E402
 import flags_page  # noqa: E402
 import settings_page  # noqa: E402
 
 # Page of docs/ -> a function that returns {name: table}.
 PAGES = {
-    "accelerators.md": accelerators_page.tables,
     "flags.md": lambda: {"flags": flags_page.tables()},
     "published_settings.md": lambda: {"settings": settings_page.tables()},
 }

@@ -6,7 +6,6 @@ flag registry of its own; `run` calls its main with arguments as a user would.
 """
 
 import importlib
-import itertools
 import sys
 from types import ModuleType
 
@@ -19,13 +18,9 @@ from paths import ROOT
 
 def names() -> list[str]:
     """Return the scripts with flags: "run_ner", "tools.benchmark"."""
-    places = "*.py", "tools/*.py", "tools/*/__main__.py"
-    paths = itertools.chain.from_iterable(map(ROOT.glob, places))
     return sorted(
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(
-            ".__main__"
-        )
-        for path in paths
+        ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in (*ROOT.glob("*.py"), *ROOT.glob("tools/*.py"))
         if "\nFLAGS = " in (text := path.read_text())
         and text.endswith("script.run(main)\n")
     )
@@ -33,15 +28,11 @@ def names() -> list[str]:
 
 def path_of(name: str) -> str:
     """Return where a script is below the main folder."""
-    place = name.replace(".", "/")
-    in_package = f"{place}/__main__.py"
-    return in_package if (ROOT / in_package).exists() else f"{place}.py"
+    return f"{name.replace('.', '/')}.py"
 
 
 def load(name: str) -> ModuleType:
     """Import a script; its FLAGS become its own."""
-    if path_of(name).endswith("/__main__.py"):
-        name += ".__main__"
     if name in sys.modules:
         return sys.modules[name]
     before = set(flags.FLAGS)

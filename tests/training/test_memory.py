@@ -9,11 +9,10 @@ from base.errors import UserError
 
 import pytest
 import tensorflow as tf
-from paths import GOLDEN
+from accelerators import steps
 from small_models import tiny_config
 
 import modeling
-from tools.accelerators import rows, steps
 from training import evaluation, memory
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
@@ -154,18 +153,10 @@ def test_measured_peaks():
         assert measured <= memory.SAFETY * total
 
 
-COMPILED = [
-    row
-    for row in rows.read(str(GOLDEN / "accelerators.json"))
-    if "parameters" in row and "error" not in row
-]
+COMPILED = [row for row in steps.ROWS if "parameters" in row]
 
 
-@pytest.mark.parametrize(
-    "row",
-    COMPILED,
-    ids=lambda row: "-".join(map(str, (*rows.job(row)[0], row["device"]))),
-)
+@pytest.mark.parametrize("row", COMPILED, ids=steps.name_of)
 def test_compiled_programs(row):
     """What the compilers of GPUs and TPUs ask for."""
     needed = row["arguments"] + row["temporaries"]

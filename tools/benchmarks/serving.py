@@ -33,6 +33,7 @@ from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
 from tools.benchmarks.serving_programs import SERVERS
+from tools.benchmarks.text import Text
 from tools.json_process import JsonProcess
 
 SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
@@ -132,7 +133,7 @@ def race(
     for _ in range(rounds):
         for name, server in servers.items():
             seconds[name] += server.ask(question)["seconds"]
-    first = next(iter(servers))
+    first = next(iter(servers), "")
     for name in servers:
         best, median = min(seconds[name]), statistics.median(seconds[name])
         figures = {
@@ -150,10 +151,8 @@ def race(
 
 
 def measure(
-    folder: Path,
+    text: Text,
     size: str,
-    vocab_file: str,
-    texts: list[str],
     names: Sequence[str],
     transformers_python: str | None,
     rounds: int,
@@ -161,22 +160,23 @@ def measure(
     """Time ways to serve a model on requests of ids and of texts.
 
     Args:
-        folder: a new folder for the models.
+        text: at least SENTENCES_PER_BATCH lines, and a lower-cased vocabulary.
         size: one of modeling.NAMED_SIZES; the weights are random.
-        vocab_file: a lower-cased vocabulary.
-        texts: at least SENTENCES_PER_BATCH.
         names: keys of SERVERS.
         transformers_python: an interpreter that has transformers, which is
             then timed too.
         rounds: turns of each.
     """
-    if len(texts) < SENTENCES_PER_BATCH:
+    lines = list(filter(str.strip, text.lines()))
+    if len(lines) < SENTENCES_PER_BATCH:
         raise UserError(
-            f"--input_file has {len(texts)} lines with text, wanted at least "
+            f"--input_file has {len(lines)} lines with text, wanted at least "
             f"{SENTENCES_PER_BATCH}, a batch for --parts=serving"
         )
+    folder = text.folder / "serving"
     folder.mkdir()
-    cases = make_cases(texts, write_models(folder, size, vocab_file, names))
+    num_tokens = write_models(folder, size, text.vocab_file, names)
+    cases = make_cases(lines, num_tokens)
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
     pythons = dict.fromkeys(names, sys.executable)
@@ -188,14 +188,12 @@ def measure(
             for name, python in pythons.items()
         }
         for case in cases:
-            is_text = "text" in case.batches[0]
             takers = {
                 name: server
                 for name, server in servers.items()
-                if not (is_text and name.startswith("litert"))
+                if "ids" in case.name or not name.startswith("litert")
             }
-            if takers:
-                yield from race(size, case, takers, rounds)
+            yield from race(size, case, takers, rounds)
 
 
 def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:

@@ -15,14 +15,11 @@ import tensorflow as tf
 import tokenization
 from pretraining.data import schema as pretraining_schema
 from records import streaming
-from tasks import graph_tokenizer
 from tools import demo_corpus
 from tools.benchmarks import measuring
 from tools.benchmarks.measuring import Row
 
 VOCAB_SIZE = 8000  # of the vocabulary that is learned if none is given
-
-_GRAPH_BATCH = 1000  # lines
 
 _READER_BATCH, _READER_BATCHES = 32, 1000
 
@@ -73,17 +70,6 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
     """Time the tokenizers on lines in memory, in processor time."""
     lines = text.lines()
     size = sum(len(line.encode()) + 1 for line in lines) / 1e6
-    batches = [
-        tf.constant(lines[start : start + _GRAPH_BATCH])
-        for start in range(0, len(lines), _GRAPH_BATCH)
-    ]
-    exported = graph_tokenizer.Tokenizer(text.vocab_file, do_lower_case=True)
-
-    @tf.function(
-        autograph=False, input_signature=[tf.TensorSpec([None], tf.string)]
-    )
-    def tokenize(texts):
-        return exported(texts).flat_values
 
     # The tokenizer caches words, so each timed call begins with a new one.
     def whole() -> None:
@@ -94,21 +80,12 @@ def measure_tokenizer(text: Text) -> Iterator[Row]:
         for line in lines:
             to_ids(line)
 
-    def in_the_graph() -> None:
-        for batch in batches:
-            tokenize(batch).numpy()
-
-    in_the_graph()  # traces
-    for function, name, note in (
-        (whole, "lines_to_ids", "vocabulary loaded and cache empty each time"),
-        (line_by_line, "text_to_ids", "the same"),
-        (in_the_graph, "in the graph", f"{_GRAPH_BATCH:,} lines at a time"),
-    ):
+    for name, function in ("lines", whole), ("text", line_by_line):
         seconds = measuring.best_seconds(function, clock=time.process_time)
         yield Row(
-            f"tokenizer, {name}",
+            f"tokenizer, {name}_to_ids",
             {"megabytes_per_second": size / seconds},
-            f"{size:.1f} MB, per core; {note}",
+            f"{size:.1f} MB, per core; vocabulary loaded and cache empty",
         )
 
 

@@ -34,16 +34,13 @@ def rows_of(name: str, scale: Scale, init_checkpoint: str = "") -> list[Row]:
     single = bert._replace(label=paper.SINGLE)
     match name:
         case "table2":
-            after = single._replace(
-                label=paper.TRIVIAQA_SINGLE,
-                variant="triviaqa",
-                after_triviaqa=True,
-            )
+            ensemble = single._replace(label=paper.ENSEMBLE, is_ensemble=True)
+            after = {"variant": "triviaqa", "after_triviaqa": True}
             return [
                 single,
-                single._replace(label=paper.ENSEMBLE, is_ensemble=True),
-                after,
-                after._replace(label=paper.TRIVIAQA_ENSEMBLE, is_ensemble=True),
+                ensemble,
+                single._replace(label=paper.TRIVIAQA_SINGLE, **after),
+                ensemble._replace(label=paper.TRIVIAQA_ENSEMBLE, **after),
             ]
         case "table3":
             return [single]

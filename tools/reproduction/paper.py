@@ -1,4 +1,4 @@
-"""The paper's experiments: titles, numbers and claims (arXiv 1810.04805).
+"""The paper's experiments: titles and numbers (arXiv 1810.04805).
 
 Scores are in percent, of development sets except in Table 1; `perplexity` is
 that of the masked LM on held-out text. Figure 5 has no numbers in the paper,
@@ -8,26 +8,17 @@ steps compared to 500k steps" (C.1).
 """
 
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import NamedTuple
 
 # Columns that no task has.
 AVERAGE = "Average"
-OF_PRETRAINING = PERPLEXITY, NEXT_SENTENCE = "perplexity", "next sentence"
+PERPLEXITY, NEXT_SENTENCE = "perplexity", "next sentence"
 
 BERT, NO_NSP = "BERT", "No NSP"
 LTR, LTR_BILSTM = "LTR & No NSP", "+ BiLSTM"
 SINGLE, ENSEMBLE = "Single", "Ensemble"
 TRIVIAQA_SINGLE, TRIVIAQA_ENSEMBLE = "Single, TriviaQA", "Ensemble, TriviaQA"
-FINE_TUNED, CONCAT_FOUR = "Fine-tuning", "Concat Last Four Hidden"
-
-
-class Claim(NamedTuple):
-    """A claim of the paper: a row has lower scores than another one."""
-
-    row: str
-    other: str
-    columns: Sequence[str] = ()  # (): those of all tasks
+FINE_TUNED = "Fine-tuning"
 
 
 class Paper(NamedTuple):
@@ -36,7 +27,6 @@ class Paper(NamedTuple):
     title: str
     columns: Sequence[str] = ()
     numbers: Mapping[str, Sequence[float]] = {}  # row -> number of each column
-    claims: Sequence[Claim] = ()
 
 
 # Table 7: row -> --feature_layers of run_ner.py, and the number.
@@ -45,7 +35,7 @@ FROZEN_LAYERS = {
     "Second-to-Last Hidden": ("second_to_last", 95.6),
     "Last Hidden": ("last", 94.9),
     "Weighted Sum Last Four Hidden": ("weighted_sum_last_four", 95.9),
-    CONCAT_FOUR: ("concat_last_four", 96.1),
+    "Concat Last Four Hidden": ("concat_last_four", 96.1),
     "Weighted Sum All Layers": ("weighted_sum_all", 95.5),
 }
 
@@ -71,7 +61,6 @@ PAPER = {
             TRIVIAQA_ENSEMBLE: [86.2, 92.2],
             "Single, BERT-Base": [80.8, 88.5],
         },
-        [Claim(SINGLE, ENSEMBLE), Claim(SINGLE, TRIVIAQA_SINGLE)],
     ),
     "table3": Paper(
         "Table 3: SQuAD 2.0 (section 4.3; the paper's are of BERT-Large)",
@@ -92,14 +81,6 @@ PAPER = {
             LTR: [82.1, 84.3, 77.5, 92.1, 77.8],
             LTR_BILSTM: [82.1, 84.1, 75.7, 91.6, 84.9],
         },
-        [
-            # "Hurts performance significantly on QNLI, MNLI, and SQuAD 1.1".
-            Claim(NO_NSP, BERT, ["MNLI-m", "QNLI", "SQuAD"]),
-            Claim(LTR, NO_NSP),
-            Claim(LTR, LTR_BILSTM, ["SQuAD"]),
-            Claim(LTR_BILSTM, NO_NSP, ["SQuAD"]),
-            Claim(LTR_BILSTM, LTR, ["MNLI-m", "QNLI", "MRPC", "SST-2"]),
-        ],
     ),
     # The rows are named as Size.name does, in scales.py.
     "table6": Paper(
@@ -122,11 +103,6 @@ PAPER = {
             **{row: [number] for row, (_, number) in FROZEN_LAYERS.items()},
             "Fine-tuning, BERT-Large": [96.6],
         },
-        [
-            Claim(row, best)
-            for best, row in product((FINE_TUNED, CONCAT_FOUR), FROZEN_LAYERS)
-            if row != best
-        ],
     ),
     "table8": Paper(
         "Table 8: percent of [MASK], same and random tokens (appendix C.2)",
@@ -139,10 +115,6 @@ PAPER = {
             "0/20/80": [83.7, 94.8, 94.6],
             "0/0/100": [83.6, 94.9, 94.6],
         },
-        [
-            Claim("0/0/100", "80/10/10"),
-            Claim("100/0/0", "80/10/10", ["NER-features"]),
-        ],
     ),
     "figure5": Paper("Figure 5: pre-training steps (appendix C.1)"),
 }

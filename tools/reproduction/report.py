@@ -1,18 +1,18 @@
-"""Tables, pictures, and report.md: results, claims, machine, data, times."""
+"""Tables, Figure 5, and report.md: results, machine, data, times."""
 
 import json
+import math
 import os
 import shlex
 import sys
 from collections.abc import Iterator, Sequence
-from typing import Any
 
-from base import file_system, logs
+from base import file_system, logs, pictures
 
 from absl import logging
 
 from tools import machine
-from tools.reproduction import claims, plots, tables
+from tools.reproduction import tables
 from tools.reproduction.paper import PAPER
 from tools.reproduction.steps import Plan
 from tools.reproduction.tables import Table
@@ -20,7 +20,7 @@ from tools.reproduction.work_dir import WorkDir, checksum
 
 
 def write(plan: Plan, work: WorkDir, experiments: Sequence[Table]) -> int:
-    """Write CSV, Markdown and picture of each table, report.md, commands.sh.
+    """Write CSV and Markdown of each table, Figure 5, report.md, commands.sh.
 
     The tables are printed, too. Returns the exit status: 1 if steps have
     failed.
@@ -35,9 +35,21 @@ def write(plan: Plan, work: WorkDir, experiments: Sequence[Table]) -> int:
         file_system.write_text(f"{base}.csv", tables.as_csv(table))
         file_system.write_text(f"{base}.md", text)
         print(f"\n{title}\n\n{text}", flush=True)
-        sections += _section(table, text)
-        if plots.draw(table, f"{base}.png"):
+        sections += [f"## {title}\n", text]
+        if table.name == "figure5" and draw_figure(table, f"{base}.png"):
             sections.append(f"![{title}]({table.name}.png)\n")
+    markers = map(work.marker, plan.steps.values())
+    seconds = sum(marker.get("seconds", 0.0) for marker in markers)
+    facts = {
+        "machine": machine.describe(),
+        "scale": plan.scale,
+        "data": {
+            path: [os.path.getsize(path), checksum(path)]
+            for pattern in plan.reads()
+            for path in work.files(pattern)
+        },
+        "hours": round(seconds / 3600, 3),
+    }
     lines = [
         "# The paper's experiments, repeated\n",
         "Written by tools.reproduce_paper; the paper is "
@@ -57,7 +69,7 @@ def write(plan: Plan, work: WorkDir, experiments: Sequence[Table]) -> int:
         "All values of the scale, with those of --set and the seeds; size "
         "and beginning of the SHA-256 of files; hours of steps that ran "
         "here.\n",
-        f"```json\n{json.dumps(_facts(plan, work), indent=1)}\n```\n",
+        f"```json\n{json.dumps(facts, indent=1)}\n```\n",
     ]
     path = os.path.join(work.path, "report.md")
     file_system.write_text(path, "\n".join(lines))
@@ -86,29 +98,34 @@ def list_commands(plan: Plan, work: WorkDir) -> Iterator[str]:
         yield work.command(step) + "\n"
 
 
-def _section(table: Table, text: str) -> Iterator[str]:
-    """Yield a table's section: numbers, claims, what is left out."""
-    yield f"## {PAPER[table.name].title}\n"
-    yield text
-    if found := [f"- {sentence}" for sentence in claims.sentences(table)]:
-        yield from ["The paper's claims in these numbers:\n", *found, ""]
-    if table.left_out:
-        yield "Left out:\n"
-        yield from (f"- {task}: {w}." for task, w in table.left_out.items())
-        yield ""
+def draw_figure(table: Table, path: str) -> bool:
+    """Draw the scores of Figure 5 over steps; return whether there are any.
 
+    Means of two or more runs have error bars. Degenerate runs are left out.
+    """
+    columns = [
+        column
+        for column in table.columns
+        if any(table.cell(row, column).values for row in table.labels)
+    ]
 
-def _facts(plan: Plan, work: WorkDir) -> dict[str, Any]:
-    """Return what the results are of: machine, scale, data, times."""
-    markers = map(work.marker, plan.steps.values())
-    seconds = sum(marker.get("seconds", 0.0) for marker in markers)
-    return {
-        "machine": machine.describe(),
-        "scale": plan.scale,
-        "data": {
-            path: [os.path.getsize(path), checksum(path)]
-            for pattern in plan.reads()
-            for path in work.files(pattern)
-        },
-        "hours": round(seconds / 3600, 3),
-    }
+    def draw_to(path: str) -> None:
+        figure = pictures.new_figure(max(5.0, 4.0 * len(columns)), 3.8)
+        (every,) = figure.subplots(1, len(columns), squeeze=False)
+        for axes, column in zip(every, columns, strict=True):
+            for rows in table.rows[::2], table.rows[1::2]:  # curves in turns
+                cells = [table.cell(row.label, column) for row in rows]
+                axes.errorbar(
+                    [row.step for row in rows],
+                    [math.nan if c.mean is None else c.mean for c in cells],
+                    [c.deviation or math.nan for c in cells],
+                    fmt="o-",
+                    label=rows[0].label.split(",")[0],
+                    capsize=3,
+                )
+            axes.set(title=column, ylabel="points", xlabel="pre-training steps")
+            axes.grid(alpha=0.3)
+            axes.legend(fontsize=pictures.SMALL)
+        pictures.save(figure, path)
+
+    return bool(columns) and pictures.draw(path, draw_to)

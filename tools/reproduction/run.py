@@ -28,13 +28,8 @@ _SECONDS_BETWEEN_LOOKS = 0.1
 _LAST_LINES = 8  # of a step that failed; one has its error
 
 
-def run(plan: Plan, work: WorkDir, keep_models: bool) -> None:
-    """Run the steps of a plan that are not finished.
-
-    Args:
-        plan: the steps.
-        work: the directory where they run.
-        keep_models: whether fine-tuned models keep their weights.
+def run(plan: Plan, work: WorkDir) -> None:
+    """Run the steps of a plan that are not finished, in their directory.
 
     Raises:
         KeyboardInterrupt: Ctrl-C or SIGTERM; all child processes have ended.
@@ -67,7 +62,7 @@ def run(plan: Plan, work: WorkDir, keep_models: bool) -> None:
                     running.remove(child)
                     if _end(step, work, process.returncode, began):
                         finished.add(step.name)
-                        if step.name.startswith(FINETUNING) and not keep_models:
+                        if step.name.startswith(FINETUNING):
                             work.remove_weights(step)
         finally:  # a full disk or a bug leaves no process behind
             if running:

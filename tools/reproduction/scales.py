@@ -94,7 +94,8 @@ def read(name: str, settings: Sequence[str] = ()) -> Scale:
             value = tomllib.loads(f"value = {text}")["value"]
         except tomllib.TOMLDecodeError:  # a text without quotes: bfloat16
             value = text
-        scale[key] = value = _checked(value, schema[usual], f"--set={key}")
+        _check(value, schema[usual], f"--set={key}")
+        scale[key] = value
         for task in value if key.endswith(".tasks") else ():
             check_choice(f"--set={setting}: unknown task", task, SCORED)
     return scale
@@ -111,24 +112,22 @@ def _by_key(
             yield table + key, value
 
 
-def _checked(value: Any, like: Any, place: str) -> Any:
-    """Return a value of the type of `like`, a table with its keys.
+def _check(value: Any, like: Any, place: str) -> None:
+    """Check that a value is of the type of `like`, a table with its keys.
 
-    Integers are at least 1.
+    Raises:
+        UserError: it is not, or an integer is less than 1.
     """
-    if isinstance(like, dict) and isinstance(value, dict):
-        if {*value} == {*like}:
-            return {
-                key: _checked(value[key], own, f"{place}: {key}")
-                for key, own in like.items()
-            }
-    if isinstance(like, float) and type(value) is int:
-        value = float(value)
-    if type(value) is not type(like) or isinstance(like, dict):
+    kinds = (int, float) if type(like) is float else (type(like),)
+    if type(value) not in kinds or (
+        isinstance(value, dict) and {*value} != {*like}
+    ):
         raise UserError(f"{place} = {value!r}: wanted one such as {like!r}")
     if isinstance(value, list):
-        one = like[0] if like else ""
-        return [_checked(own, one, place) for own in value]
-    if type(value) is int and value < 1:
+        for one in value:
+            _check(one, like[0] if like else "", place)
+    elif isinstance(value, dict):
+        for key, one in value.items():
+            _check(one, like[key], f"{place}: {key}")
+    elif type(like) is int and value < 1:
         raise UserError(f"{place} = {value}: must be at least 1")
-    return value

@@ -132,9 +132,7 @@ class Plan:
             files, factor = 1, corpus.held_out_dupe_factor
             if "held_out_file" in self._data:
                 text = "$held_out_file"
-        reads = [] if "$work_dir" in text else [text]
-        if "vocab_file" in self._data:
-            reads.append("$vocab_file")
+        given = [p for p in (text, "$vocab_file") if p[1:] in self._data]
         name = f"records/{part}_length{length}_mask{masking}"
         mask, _, random = (int(share) / 100 for share in masking.split("-"))
         return self._add(
@@ -146,7 +144,7 @@ class Plan:
             f"--mask_token_prob={mask:g} "
             f"--random_token_prob={random:g} --dupe_factor={factor}",
             [self.corpus(), self.vocabulary()],
-            reads,
+            given,
         )
 
     def _folder(self, row: Row, seed: int) -> str:

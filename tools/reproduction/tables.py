@@ -12,7 +12,7 @@ import csv
 import io
 import math
 import statistics
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from tools.reproduction.paper import AVERAGE, PAPER, PERPLEXITY
@@ -77,15 +77,9 @@ class Table(NamedTuple):
         """Return a cell, one without runs if there is none."""
         return self.cells.get((row, column), Cell())
 
-    def difference(
-        self, row: str, column: str, other: str = ""
-    ) -> float | None:
-        """Return the mean minus that of another row, if comparable.
-
-        The default is the first row.
-        """
-        one = self.cell(row, column)
-        two = self.cell(other or self.labels[0], column)
+    def difference(self, row: str, column: str) -> float | None:
+        """Return the mean minus that of the first row, if comparable."""
+        one, two = self.cell(row, column), self.cell(self.labels[0], column)
         # A left-to-right perplexity is not comparable with a masked one.
         is_comparable = one.values and two.values and one.key == two.key
         return one.mean - two.mean if is_comparable else None
@@ -93,11 +87,11 @@ class Table(NamedTuple):
     @property
     def papers(self) -> "Table":
         """Return the paper's numbers, as the scores of one run each."""
-        paper = PAPER[self.name]
+        _, columns, rows = PAPER[self.name]
         cells = {
             (row, column): Cell(runs=[Run(number)])
-            for row, numbers in paper.numbers.items()
-            for column, number in zip(paper.columns, numbers, strict=True)
+            for row, numbers in rows.items()
+            for column, number in zip(columns, numbers, strict=True)
         }
         return self._replace(cells=cells)
 
@@ -172,7 +166,7 @@ def as_markdown(table: Table) -> str:
     """Return ours, the paper's, and the differences to the first row."""
     columns, labels, papers = table.columns, table.labels, table.papers
 
-    def lines(rows: Iterable[str], text: Callable[[str, str], str]) -> str:
+    def lines(rows: Collection[str], text: Callable[[str, str], str]) -> str:
         found = [["", *columns], ["---", *["---:"] * len(columns)]]
         found += [[row, *(text(row, c) for c in columns)] for row in rows]
         return "".join(f"| {' | '.join(line)} |\n" for line in found)

@@ -19,7 +19,7 @@ def run_scripts(tmp_path, *sources):
         script.write_text(source)
         plan.steps[name] = Step(number, name, str(script), {})
         os.makedirs(work.output(plan.steps[name]))
-    run.run(plan, work, keep_models=False)
+    run.run(plan, work)
     return work.failures(plan)
 
 

@@ -1,10 +1,10 @@
-"""Tables, claims and pictures, against values computed by hand."""
+"""Tables and Figure 5, against values computed by hand."""
 
 import math
 
 import pytest
 
-from tools.reproduction import claims, plots, tables
+from tools.reproduction import report, tables
 from tools.reproduction.paper import PAPER
 from tools.reproduction.scales import Size
 from tools.reproduction.steps import Row
@@ -202,7 +202,6 @@ def test_markdown_has_ours_and_the_papers_differences_side_by_side():
     ],
 )
 def test_numbers_are_the_papers(name, text, columns):
-    """And no claim about them has the other direction."""
     lines = [line.rsplit(None, len(columns)) for line in text.split("\n")]
     table = PAPER[name]
     assert list(table.columns) == columns
@@ -210,110 +209,35 @@ def test_numbers_are_the_papers(name, text, columns):
         label: list(map(float, numbers))
         for label, *numbers in filter(None, lines)
     }
-    ours = {
-        column: list(map(cell, numbers))
-        for column, *numbers in zip(
-            columns, *table.numbers.values(), strict=True
-        )
-    }
-    found = list(claims.sentences(table_of(name, table.numbers, **ours)))
-    assert bool(found) == (name != "table1")  # which has one row of ours
-    for sentence in found:
-        assert "another" not in sentence and "not show" not in sentence
 
 
-@pytest.mark.parametrize(
-    ("difference", "one", "other", "found"),
-    [
-        # Deviations 0.3 and 0.4: sqrt((0.3^2 + 0.4^2) / 2) = 0.354
-        (-0.4, 0.3, 0.4, "shows"),
-        (0.4, 0.3, 0.4, "does not show"),
-        (-0.3, 0.3, 0.4, "within one standard deviation, 0.4"),
-        (0.3, 0.3, 0.4, "within one standard deviation, 0.4"),
-        (-5.0, 0, 0.4, "the same direction, one run has no spread"),
-        (5.0, 0, 0, "another direction, one run has no spread"),
-        (0.0, 0, 0, "no direction, one run has no spread"),
-    ],
-)
-def test_verdicts(difference, one, other, found):
-    def of(mean, deviation):  # of two runs, of one for 0
-        half = deviation / 2**0.5
-        return cell(*{mean - half, mean + half})
-
-    verdict = claims.verdict(of(50 + difference, one), of(50, other), "MRPC")
-    assert verdict == found
-
-
-def test_claims_of_table_5_name_both_differences():
-    table = table5(
-        SQuAD=[
-            cell(60.0, 60.2),
-            cell(60.0, 60.6),
-            cell(50.0, 50.2),
-            cell(55.0, 55.2),
-        ],
-        perplexity=[cell(9.0), cell(9.0), cell(9.0), None],
-    )
-    # Deviations 0.141 and 0.424: together sqrt((0.02 + 0.18) / 2) = 0.316.
-    assert list(claims.sentences(table)) == [
-        "No NSP below BERT: SQuAD: within one standard deviation, 0.3 (+0.2; "
-        "in the paper -0.6).",
-        "LTR & No NSP below No NSP: SQuAD: shows (-10.2; in the paper -10.1).",
-        "LTR & No NSP below + BiLSTM: SQuAD: shows (-5.0; in the paper -7.1).",
-        "+ BiLSTM below No NSP: SQuAD: shows (-5.2; in the paper -3.0).",
-    ]
-
-
-def test_a_claim_about_perplexities_knows_the_spread():
-    cells = [cell(4.5, 5.0), cell(3.5, 4.0)]
-    table = table_of("table6", ["small", "large"], perplexity=cells)
-    (sentence,) = claims.sentences(table)
-    begin = "large below small: perplexity: shows (-1.00"
-    assert sentence.startswith(begin)
-
-
-def test_nothing_follows_from_degenerate_runs():
-    """One that answered the more frequent class always, one that learned."""
-    bert, none = cell(60.0, DEGENERATE), cell(DEGENERATE)
-    assert list(
-        claims.sentences(table5(QNLI=[bert, cell(50.0), none, None]))
-    ) == [
-        "No NSP below BERT: QNLI: the same direction, one run has no spread "
-        "(-10.0; in the paper -3.5).",
-        "LTR & No NSP below No NSP: QNLI: nothing follows from degenerate "
-        "runs.",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("name", "labels", "places", "heights"),
-    [
-        ("table5", ["BERT", "No NSP"], [0, 1], [0, 1]),
-        ("figure5", ["BERT, step 10", "BERT, step 20"], [10, 20], [70, 71]),
-    ],
-)
-def test_one_run_has_no_bar_and_two_have(
-    name, labels, places, heights, monkeypatch
-):
-    scores = [cell(70.0, DEGENERATE), cell(70.0, 72.0)]
-    table = table_of(name, labels, **{"SST-2": scores})
-    rows = [row(label, 10 * n) for n, label in enumerate(labels, 1)]
+def test_one_run_has_no_bar_and_two_have(monkeypatch):
+    """Of both curves, whose points follow each other."""
+    labels = ["BERT, step 10", "LTR, step 10", "BERT, step 20", "LTR, step 20"]
+    scores = [cell(70.0, DEGENERATE), cell(60.0), cell(70.0, 72.0), cell()]
+    table = table_of("figure5", labels, **{"SST-2": scores})
+    rows = [row(label, int(label[-2:])) for label in labels]
     figures = []
     monkeypatch.setattr(
-        plots.pictures, "save", lambda figure, _: figures.append(figure)
+        report.pictures, "save", lambda figure, _: figures.append(figure)
     )
-    assert plots.draw(table._replace(rows=rows), "a.png")
+    assert report.draw_figure(table._replace(rows=rows), "a.png")
     (axes,) = figures[0].axes
-    ours = axes.containers[0]
-    assert ours.lines[0].get_xdata() == pytest.approx(places)
-    assert ours.lines[0].get_ydata() == pytest.approx(heights)
-    bars = ours.lines[2][0].get_segments()
+    bert, ltr = axes.containers
+    assert [bert.get_label(), ltr.get_label()] == ["BERT", "LTR"]
+    assert bert.lines[0].get_xdata() == pytest.approx([10, 20])
+    assert bert.lines[0].get_ydata() == pytest.approx([70, 71])
+    assert ltr.lines[0].get_ydata() == pytest.approx(
+        [60, math.nan], nan_ok=True
+    )
+    bars = bert.lines[2][0].get_segments()
     spreads = [float(bar[1][1] - bar[0][1]) for bar in bars if len(bar)]
     spreads = [spread for spread in spreads if not math.isnan(spread)]
     assert spreads == pytest.approx([2 * math.sqrt(2)])
 
 
-def test_a_table_without_numbers_has_no_picture(tmp_path):
-    path = tmp_path / "table5.png"
-    assert not plots.draw(table5(MRPC=[cell()] * 4), str(path))
+def test_without_numbers_there_is_no_picture(tmp_path):
+    path = tmp_path / "figure5.png"
+    table = table_of("figure5", ["BERT, step 10"], MRPC=[cell()])
+    assert not report.draw_figure(table, str(path))
     assert not path.exists()

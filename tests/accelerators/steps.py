@@ -1,17 +1,21 @@
-"""Lower the steps that the scripts compile for a device to programs of XLA.
+"""The steps that the scripts compile for a device, as programs of XLA.
 
 A program has variables and slots as parameters and results, beside batch and
 step number. TensorFlow's wheel for CPUs can lower for CPUs only, so the program
 is taken as it is before any optimization. With 8 replicas the sums over them
 are part of it, as on TPUs; on GPUs NCCL forms them outside.
+
+tests/golden/accelerators.json has a row for each program and device: what the
+compiled program needs. docs/accelerators.md says how the rows were made.
 """
 
 import functools
-import math
+import json
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import tensorflow as tf
+from paths import GOLDEN
 from tensorflow.compiler.tf2xla.ops import gen_xla_ops
 
 import modeling
@@ -25,17 +29,42 @@ from tasks.classifier import model as classifier_model
 from tasks.ner import model as ner_model
 from tasks.squad import model as squad_model
 from tasks.swag import model as swag_model
-from tools.accelerators.rows import Program, Row, job
 from training import compilation, memory, train_step
 from training.objective import Objective
 from training.settings import TrainingSettings
 from training.task_model import TaskModel
 
 VOCAB_SIZE = 30522
-_CHOICES = 4  # sequences of a question
-_TAGS = 9  # those of CoNLL-2003
+CHOICES = 4  # sequences of a question
 
+Row = dict[str, Any]  # of a Program, "device", and what was measured
 Specs = dict[str, tf.TensorSpec]
+
+ROWS: list[Row] = json.loads((GOLDEN / "accelerators.json").read_text("utf-8"))
+
+
+class Program(NamedTuple):
+    """What is compiled: one of KINDS, and its sizes.
+
+    `batch` are the sequences of a replica, `length` their tokens.
+    """
+
+    step: str
+    size: str
+    length: int
+    batch: int
+    dtype: str
+    replicas: int = 1
+
+    @classmethod
+    def of(cls, row: Row) -> "Program":
+        """Return the program of a row."""
+        return cls(**{name: row[name] for name in cls._fields})
+
+
+def name_of(row: Row) -> str:
+    """Return a row's program and device as the name of a test."""
+    return "-".join(map(str, (*Program.of(row), row["device"])))
 
 
 class Kind(NamedTuple):
@@ -59,38 +88,34 @@ class Kind(NamedTuple):
     group: int = 1
 
 
-def predictions_of(length: int) -> int:
-    """Return the masked tokens of a record, 15%: 20 of 128, 77 of 512."""
-    return -(-length * 15 // 100)
-
-
-def _inputs(rows: int, length: int) -> Specs:
+def inputs(*shape: int) -> Specs:
+    """Return input_ids, input_mask and segment_ids, [sequences, length]."""
     names = ("input_ids", "input_mask", "segment_ids")
-    return {name: tf.TensorSpec([rows, length], tf.int32) for name in names}
+    return dict.fromkeys(names, tf.TensorSpec(shape, tf.int32))
 
 
-def _labeled(*names: str, of_tokens: bool = False) -> Callable[..., Specs]:
+def labeled(*names: str, of_tokens: bool = False) -> Callable[..., Specs]:
     """Return the features of inputs and labels, [rows] or [rows, length]."""
 
     def features(rows: int, length: int) -> Specs:
         shape = [rows, length] if of_tokens else [rows]
         labels = dict.fromkeys(names, tf.TensorSpec(shape, tf.int32))
-        return _inputs(rows, length) | labels
+        return inputs(rows, length) | labels
 
     return features
 
 
-def _choices(sequences: int, length: int) -> Specs:
-    shape = [sequences // _CHOICES, _CHOICES]
-    inputs = tf.TensorSpec([*shape, length], tf.int32)
-    return dict.fromkeys(_inputs(0, 0), inputs) | {
-        "label_ids": tf.TensorSpec(shape, tf.int32)
-    }
+def choices(sequences: int, length: int) -> Specs:
+    """Return the batch of questions, [questions, CHOICES, length]."""
+    shape = (sequences // CHOICES, CHOICES)
+    labels = {"label_ids": tf.TensorSpec(shape, tf.int32)}
+    return inputs(*shape, length) | labels
 
 
-def _records(rows: int, length: int, is_packed: bool = False) -> Specs:
+def records(rows: int, length: int, is_packed: bool = False) -> Specs:
     """Return the features of pre-training records, of the usual flags."""
-    config = InstanceConfig(length, predictions_of(length))
+    # 15% of the tokens: 20 of 128, 77 of 512.
+    config = InstanceConfig(length, -(-length * 15 // 100))
     found = schema.schema(length, config.max_predictions_per_seq)
     if is_packed:
         found = schema.packed_schema(
@@ -101,7 +126,7 @@ def _records(rows: int, length: int, is_packed: bool = False) -> Specs:
     return streaming.batch_specs(found, rows)
 
 
-def _pretraining(name: str) -> Kind:
+def pretraining(name: str) -> Kind:
     """Return the kind of an objective."""
     found = objectives.OBJECTIVES[name]
 
@@ -109,58 +134,62 @@ def _pretraining(name: str) -> Kind:
         config.attention_direction = found.attention_direction
         return BertForPreTraining(config, dtype, found.predicts_next_sentence)
 
-    return Kind(model, found.objective, _records)
+    return Kind(model, found.objective, records)
 
 
-_MLM_NSP = _pretraining("mlm_nsp")
+def headed(
+    model: Callable[..., TaskModel], num_outputs: int = 1
+) -> Callable[[modeling.BertConfig, str], TaskModel]:
+    """Return (configuration, dtype) -> a model with a head of some outputs."""
+    return lambda config, dtype: model(config, num_outputs, dtype)
+
+
+MLM_NSP = pretraining("mlm_nsp")
+CLASSIFIER = Kind(
+    headed(classifier_model.BertForSequenceClassification, 2),
+    classifier_model.CLASSIFICATION,
+    labeled("label_ids"),
+)
+SQUAD = Kind(
+    headed(squad_model.BertForQuestionAnswering),
+    squad_model.QUESTION_ANSWERING,
+    labeled("start_positions", "end_positions"),
+)
+PREDICTION = {"objective": None, "features": inputs, "trains": False}
 
 KINDS = {
-    **{name: _pretraining(name) for name in objectives.OBJECTIVES},
-    "packed": _MLM_NSP._replace(
-        features=functools.partial(_records, is_packed=True)
+    **{name: pretraining(name) for name in objectives.OBJECTIVES},
+    "packed": MLM_NSP._replace(
+        features=functools.partial(records, is_packed=True)
     ),
-    "accumulated": _MLM_NSP._replace(
+    "accumulated": MLM_NSP._replace(
         settings={"gradient_accumulation_steps": 4}
     ),
-    "muon": _MLM_NSP._replace(settings={"optimizer": "muon"}),
-    "recompute_layers": _MLM_NSP._replace(settings={"recompute": "layers"}),
-    "recompute_attention": _MLM_NSP._replace(
+    "muon": MLM_NSP._replace(settings={"optimizer": "muon"}),
+    "recompute_layers": MLM_NSP._replace(settings={"recompute": "layers"}),
+    "recompute_attention": MLM_NSP._replace(
         settings={"recompute": "attention"}
     ),
-    "evaluation": _MLM_NSP._replace(trains=False),
-    "classifier": Kind(
-        lambda config, dtype: classifier_model.BertForSequenceClassification(
-            config, 2, dtype
-        ),
-        classifier_model.CLASSIFICATION,
-        _labeled("label_ids"),
-    ),
-    "squad": Kind(
-        squad_model.BertForQuestionAnswering,
-        squad_model.QUESTION_ANSWERING,
-        _labeled("start_positions", "end_positions"),
-    ),
+    "evaluation": MLM_NSP._replace(trains=False),
+    "classifier": CLASSIFIER,
+    "classifier_prediction": CLASSIFIER._replace(**PREDICTION),
+    "squad": SQUAD,
+    "squad_prediction": SQUAD._replace(**PREDICTION),
     "ner": Kind(
-        lambda config, dtype: ner_model.BertForTokenClassification(
-            config, _TAGS, dtype
-        ),
+        headed(ner_model.BertForTokenClassification, 9),  # CoNLL-2003's tags
         ner_model.WORD_CLASSIFICATION,
-        _labeled("label_ids", of_tokens=True),
+        labeled("label_ids", of_tokens=True),
     ),
     "swag": Kind(
-        swag_model.BertForMultipleChoice,
+        headed(swag_model.BertForMultipleChoice),
         swag_model.MULTIPLE_CHOICE,
-        _choices,
-        group=_CHOICES,
+        choices,
+        group=CHOICES,
     ),
 }
-for _name in ("classifier", "squad"):
-    KINDS[f"{_name}_prediction"] = KINDS[_name]._replace(
-        objective=None, features=_inputs, trains=False
-    )
 
 
-class _OneOfMany(train_step.Step):
+class OneOfMany(train_step.Step):
     """A step whose sums over `count` replicas are part of its program."""
 
     count = 1
@@ -179,12 +208,6 @@ class _OneOfMany(train_step.Step):
         )
 
 
-def model_of(program: Program) -> TaskModel:
-    """Return a new model of a program's kind and size."""
-    config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
-    return KINDS[program.step].model(config, program.dtype)
-
-
 def settings_of(program: Program) -> TrainingSettings:
     """Return the settings of a training of which a program is a step."""
     kind = KINDS[program.step]
@@ -197,11 +220,9 @@ def settings_of(program: Program) -> TrainingSettings:
     )
 
 
-def sizes(row: Row) -> memory.Sizes | None:
-    """Return what memory.py estimates a training row from; else None."""
-    if "parameters" not in row:
-        return None
-    program, _ = job(row)
+def sizes(row: Row) -> memory.Sizes:
+    """Return what memory.py estimates a training row from."""
+    program = Program.of(row)
     return memory.Sizes(
         False,  # not on CPUs
         modeling.BertConfig.from_size(program.size, VOCAB_SIZE),
@@ -213,16 +234,15 @@ def sizes(row: Row) -> memory.Sizes | None:
     )
 
 
-def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
-    """Return a serialized HLO module, and numbers of a training step.
-
-    `sizes` reads them in a row; for other steps they are {}.
-    """
-    kind, model = KINDS[program.step], model_of(program)
+def lower(program: Program) -> bytes:
+    """Return a program as a serialized HLO module."""
+    kind = KINDS[program.step]
+    config = modeling.BertConfig.from_size(program.size, VOCAB_SIZE)
+    model = kind.model(config, program.dtype)
     specs = kind.features(program.batch, program.length)
-    scalars, known = [], {}
+    scalars = []
     if kind.trains:
-        step = _OneOfMany(
+        step = OneOfMany(
             tf.distribute.get_strategy(),
             model,
             kind.objective,
@@ -233,11 +253,6 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
         scalars = [tf.TensorSpec([], tf.int64)]
         if step.loss_scale:
             scalars.append(tf.TensorSpec([], tf.float32))
-        words = specs.get("masked_lm_ids")
-        known = {
-            "parameters": sum(math.prod(v.shape) for v in model.variables),
-            "logits": words.shape[1] * VOCAB_SIZE if words is not None else 0,
-        }
 
     # Positional: TensorFlow refuses specs inside dictionaries.
     def run(*values: tf.Tensor) -> Any:
@@ -252,4 +267,4 @@ def lower(program: Program) -> tuple[bytes, dict[str, Any]]:
     lowered = elementwise.compiled(run).experimental_get_compiler_ir(
         *specs.values(), *scalars
     )
-    return lowered(stage="hlo_serialized"), known
+    return lowered(stage="hlo_serialized")

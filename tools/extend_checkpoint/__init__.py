@@ -1,1 +1,0 @@
-"""Adds words or positions to a model: python -m tools.extend_checkpoint."""
