@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from base import file_system, logs, text_files
 from base.errors import UserError
 
-from checkpoints import trained_for
+from checkpoints.trained_for import TrainedFor
 
 APPLIED, REFUSED, WARNED = "applied", "refused", "warned of"
 
@@ -49,7 +49,7 @@ def _read() -> dict[str, dict[str, Setting]]:
         for file, rows in text_files.read_toml(path).items()
     }
     own = dict.fromkeys(
-        trained_for.KEYS, Setting(APPLIED, "written by this project")
+        TrainedFor._fields, Setting(APPLIED, "written by this project")
     )
     found["config.json"] = own | found["config.json"]
     name = "tokenizer_config.json"

@@ -34,8 +34,16 @@ OTHERS = {
 }
 VECTORS = {
     "embeddings": {},
-    "maximum": {"pooling": "max", "normalize": True},
-    "first numbers": {"pooling": "cls", "truncate_dim": 8},
+    "maximum": {
+        "modules": [
+            {"kind": "Pooling", "poolings": ["max"]},
+            {"kind": "Normalize"},
+        ]
+    },
+    "first numbers": {
+        "modules": [{"kind": "Pooling", "poolings": ["cls"]}],
+        "truncate_dim": 8,
+    },
 }
 KINDS = [*litert_files.TEXTS, *OTHERS, *VECTORS]
 KINDS.remove("sentence_score")

@@ -11,7 +11,7 @@ from absl import logging
 
 from checkpoints.model import Checkpoint
 from checkpoints.published import WEIGHTS_NAME
-from checkpoints.trained_for import TrainedFor, modules_of
+from checkpoints.trained_for import MEAN, TrainedFor
 from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
@@ -94,8 +94,8 @@ class Embeddings(RowTask):
 
     def description(self) -> dict[str, Any]:
         """Return also what vectors are made of."""
-        own = self.checkpoint.trained_for.module_keys()
-        return super().description() | own
+        modules = self.checkpoint.trained_for.to_dict()["modules"]
+        return super().description() | {"modules": modules}
 
     # --- Model ---------------------------------------------------------------
 
@@ -105,7 +105,7 @@ class Embeddings(RowTask):
         options, own = settings.options, settings.checkpoint.trained_for
         size = options.embedding_size
         model = settings.checkpoint.changed(
-            modules=own.modules or modules_of("mean"),
+            modules=own.modules or (MEAN,),
             # The given size takes its place.
             truncate_dim=None if size else own.truncate_dim,
         )
