@@ -9,9 +9,11 @@ The name of a model on the Hugging Face hub, hf://owner/name, stands for such a
 directory in the cache of its client.
 """
 
+import fnmatch
 import os
 import re
 
+from base import file_system
 from base.errors import UserError
 
 import tensorflow as tf
@@ -120,17 +122,28 @@ def find_training_checkpoint(path: str) -> str:
 
 
 def check_no_checkpoint(directory: str, flag: str) -> None:
-    """Check that a checkpoint can be written without hiding another one.
+    """Check that a model can be written without hiding or changing another.
 
-    The files beside the other one, such as its configuration, would be
-    replaced too, whatever its own name is. The directory need not exist.
+    The files beside another checkpoint, such as its configuration, would be
+    replaced, whatever its own name is, and so would those of other programs.
+    The directory need not exist.
     """
+    from checkpoints.known_settings import MODEL_FILES  # where one is written
+
     check_is_no_pattern(directory, flag)
     folder = RunFolder.read(directory)
-    if names := folder.models or folder.names & {"checkpoint"}:
+    checkpoint = folder.models or folder.names & {"checkpoint"}
+    patterns = BERT_CONFIG_NAME, "onnx/*", *MODEL_FILES
+    others = [
+        name
+        for name, _ in file_system.files_below(directory)
+        if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
+    ]
+    if names := checkpoint or others:
+        what = "a checkpoint" if checkpoint else "files of a model"
         raise UserError(
-            f"--{flag}={directory} holds a checkpoint already "
-            f"({min(names)}); name a new directory"
+            f"--{flag}={directory} holds {what} already "
+            f"({', '.join(sorted(names))}); name a new directory"
         )
 
 

@@ -179,7 +179,8 @@ def test_files_beside_a_converted_model(tmp_path):
     written = (out / "onnx" / "model.onnx").read_bytes()
     (out / "model.safetensors").unlink()
     line = scripts.error_of(convert_checkpoint, output=out, **flags)
-    assert "out/onnx exists already" in line
+    names = "(config.json, onnx/model.onnx, onnx/model_quantized.onnx, "
+    assert names in line
     assert (out / "onnx" / "model.onnx").read_bytes() == written
 
 
@@ -250,6 +251,21 @@ def test_size_is_the_weights_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_file, "_MOST_BYTES", size - 1)
     with pytest.raises(UserError, match="an ONNX file holds"):
         onnx_file.check(settings, "--onnx")
+
+
+@pytest.mark.parametrize(
+    ("file_format", "name"), [("onnx", "m"), ("litert", "m.onnx")]
+)
+def test_readers_know_a_file_by_its_name(tmp_path, file_format, name):
+    """It is refused before the model is read."""
+    line = scripts.error_of(
+        export_saved_model,
+        format=file_format,
+        init_checkpoint=tmp_path / "nothing",
+        export_dir=tmp_path / name,
+    )
+    assert f"/{name} with --format={file_format}: the name of an ONNX" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_onnxruntime(tmp_path, encoder_dir, monkeypatch):
