@@ -94,7 +94,7 @@ class Embeddings(RowTask):
 
     def description(self) -> dict[str, Any]:
         """Return also what vectors are made of."""
-        modules = self.checkpoint.trained_for.to_dict()["modules"]
+        modules = self.checkpoint.trained_for.to_dict().get("modules")
         return super().description() | {"modules": modules}
 
     # --- Model ---------------------------------------------------------------
