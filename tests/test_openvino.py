@@ -156,6 +156,7 @@ def test_files_that_cannot_be_used(tmp_path, monkeypatch):
     os.replace(tmp_path / "other.onnx", path)
     with pytest.raises(UserError, match="has no property"):
         settings_of(str(path))
+    (tmp_path / "masks").mkdir()
     _, path, _ = export(tmp_path / "masks", "masked_lm")
     line = scripts.error_of(litert_model, model=path, **flags)
     assert "m.onnx fills [MASK]s" in line
