@@ -9,11 +9,9 @@ The name of a model on the Hugging Face hub, hf://owner/name, stands for such a
 directory in the cache of its client.
 """
 
-import fnmatch
 import os
 import re
 
-from base import file_system
 from base.errors import UserError
 
 import tensorflow as tf
@@ -134,11 +132,8 @@ def check_no_checkpoint(directory: str, flag: str) -> None:
     folder = RunFolder.read(directory)
     checkpoint = folder.models or folder.names & {"checkpoint"}
     patterns = BERT_CONFIG_NAME, "onnx/*", *MODEL_FILES
-    others = [
-        name
-        for name, _ in file_system.files_below(directory)
-        if any(fnmatch.fnmatch(name, pattern) for pattern in patterns)
-    ]
+    paths = tf.io.gfile.glob([os.path.join(directory, x) for x in patterns])
+    others = [os.path.relpath(path, directory) for path in paths]
     if names := checkpoint or others:
         what = "a checkpoint" if checkpoint else "files of a model"
         raise UserError(
