@@ -136,9 +136,10 @@ def check_no_checkpoint(directory: str, flag: str) -> None:
     others = [os.path.relpath(path, directory) for path in paths]
     if names := checkpoint or others:
         what = "a checkpoint" if checkpoint else "files of a model"
+        killed = "" if checkpoint else ", or delete what a killed command left"
         raise UserError(
             f"--{flag}={directory} holds {what} already "
-            f"({', '.join(sorted(names))}); name a new directory"
+            f"({', '.join(sorted(names))}); name a new directory{killed}"
         )
 
 
