@@ -466,6 +466,9 @@ def test_texts_without_an_answer_are_asked(places, tmp_path):
 
 def test_what_cannot_be_asked(places, tmp_path):
     flags = {"model": places["sure"], "output_dir": tmp_path / "out"}
-    flags |= {"as_teacher": True, "input_file": tmp_path / "in.txt"}
+    flags |= {"as_teacher": True, "input_file": tmp_path / "train.tf_record"}
+    flags["input_file"].write_bytes(b"\5" + bytes(15))
+    line = scripts.error_of(batch_predict, **flags)
+    assert "--as_teacher: " in line and "which have no words" in line
     line = scripts.error_of(batch_predict, **flags, explain=True)
     assert "give --as_teacher or --explain, not both" in line

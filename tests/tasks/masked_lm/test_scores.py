@@ -11,6 +11,7 @@ import prediction_runs
 import pytest
 import scripts
 import tensorflow as tf
+import tiny
 from marks import nightly
 
 from tasks.masked_lm import model as sentence_model
@@ -193,3 +194,15 @@ def test_inputs_that_have_no_score(model_dir, tmp_path):
     words = ("[MASK] in the text", "13 tokens, more than", "text is empty")
     for reason, word in zip(reasons, words, strict=True):
         assert word in reason
+    tiny.write_examples(
+        tmp_path / "records",
+        [{name: [1] for name in ("input_ids", "input_mask", "segment_ids")}],
+    )
+    line = scripts.error_of(
+        prediction_runs.batch_predict,
+        model=model_dir,
+        input_file=tmp_path / "records",
+        output_dir=tmp_path / "other",
+        **flags,
+    )
+    assert "a record may have masks" in line
