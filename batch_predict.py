@@ -14,8 +14,8 @@ run_swag.py, a SavedModel that they or export_saved_model.py have written, or
 any checkpoint. A checkpoint without the head of such a task makes vectors,
 fills [MASK]s, or scores sentences (--task=sentence_score).
 Inputs are tables (.csv, .tsv) with the columns that the model was trained on,
-lines of text (the texts of a pair separated by a tab), or JSON lines; all but
-tables may be gzip.
+lines of text (the texts of a pair separated by a tab), JSON lines, or the
+TFRecords of the fine-tuning scripts; all but tables may be gzip.
 
     python batch_predict.py --model=reviews_model --input_file=new.csv \
         --output_dir=predictions --output_format=csv
@@ -67,16 +67,18 @@ class Flags:
 
     # Inputs
     input_file: str = flag(required=True)
-    """Tables (.csv, .tsv, with a header), text or JSON lines: globs, separated
-    by commas. Each input file gives one output file."""
+    """Tables (.csv, .tsv, with a header), text, JSON lines or TFRecords: globs,
+    separated by commas. Each input file gives one output file."""
 
-    input_format: str = flag("auto", choices=("auto", "text", "jsonl"))
+    input_format: str = flag(
+        "auto", choices=("auto", "text", "jsonl", "tfrecord")
+    )
     """Format of the input; auto: tables by their names, others by their
     content."""
 
     id_column: str | None = flag()
-    """Column or JSON field that holds the id; default: id; without one, the id
-    is file:line."""
+    """Column, JSON field or TFRecord feature that holds the id; default: id, in
+    TFRecords also unique_ids; without one, the id is file:line."""
 
     # Outputs
     output_dir: str = flag(required=True, is_output=True, alias="output")
@@ -135,6 +137,12 @@ def main(_: list[str]) -> None:
         settings = settings._replace(text_columns=columns)
     task = run.create_task(settings)
     prediction_flags.check_text_columns(settings.text_columns, task)
+    for name in ("explain", "as_teacher"):
+        if FLAGS[name].value and files[0].kind == "tfrecord":
+            raise UserError(
+                f"--{name}: {files[0].path} holds TFRecords, which have no "
+                "words; give text or JSON lines"
+            )
     run.check_first_inputs(files[0], task, FLAGS.input_format == "auto")
     options = settings.fingerprint()
     options["model"] = model_files

@@ -112,8 +112,14 @@ def main(_: list[str]) -> int:
                 model.task, model, window, model.batch_size
             )
             for problem in result.problems:
-                path, number = problem.place
-                logging.error("%s, line %d: %s", path, number, problem.reason)
+                place = problem.place
+                logging.error(
+                    "%s, %s %d: %s",
+                    place.path,
+                    place.kind,
+                    place.number,
+                    problem.reason,
+                )
             file.writelines(f"{line}\n".encode() for line in result.lines)
             num_predicted += result.counts["predicted"]
             num_problems += len(result.problems)

@@ -130,7 +130,7 @@ def written(task: Task, item: Input, found: Prediction) -> dict[str, Any]:
             line |= texts | {"teacher": teacher}
         return line | (item.others or {})
     columns = item.others
-    if columns is None:  # of a line of text
+    if columns is None:  # of a line of text, or a record
         pairs = zip(task.names, task.text_names, strict=True)
         columns = {name: item.texts[n] for name, n in pairs if n in item.texts}
         if item.id != str(item.place):
@@ -202,8 +202,8 @@ def check_first_inputs(
     count = len(window.problems)
     many = f"; nor can the others of the first {count} inputs" * (count > 1)
     raise UserError(
-        f"{first.place.path}, line {first.place.number} cannot be predicted: "
-        f"{first.reason}{many}"
+        f"{first.place.path}, {first.place.kind} {first.place.number} cannot "
+        f"be predicted: {first.reason}{many}"
     )
 
 
@@ -373,7 +373,7 @@ def log_summary(
         parts.append(f"perplexity {perplexity:.4f}, of {num_tokens:,} tokens")
     logs.say("%s", "; ".join(parts))
     if not counts["inputs"]:
-        raise UserError("the inputs hold no text")
+        raise UserError("the inputs hold no text and no record")
     if not counts["predicted"]:
         raise UserError(
             f"none of {counts['inputs']} inputs could be predicted; see "

@@ -1,4 +1,4 @@
-"""Read inputs in windows: text, JSON lines, maybe gzip, or tables.
+"""Read inputs in windows: text, JSON lines, TFRecords, maybe gzip, or tables.
 
 An input that cannot be used becomes a `Problem`, and reading continues.
 """
@@ -32,8 +32,8 @@ _SHOWN = 200  # characters of a bad line in errors.jsonl
 
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
-# (place, bytes of a line) -> an input; raises UserError. The last argument is
-# the kind of the file.
+# (place, bytes of a line or a record) -> an input; raises UserError. The last
+# argument is the kind of the file.
 Parse = Callable[[Place, bytes, str], Input]
 
 
@@ -41,7 +41,7 @@ class InputFile(NamedTuple):
     """A file of inputs."""
 
     path: str
-    kind: str  # "text", "jsonl" or "table"
+    kind: str  # "text", "jsonl", "table" or "tfrecord"
     is_gzip: bool
     size: int  # bytes on the disk; 0 also for a .gz without content
 
@@ -101,6 +101,18 @@ def _judge(name: str, head: bytes, input_format: str) -> str:
                 ".txt if each line of it is an input"
             )
     start = head.removeprefix(_BYTE_ORDER_MARK).lstrip()
+    # A record begins with its length as 8 bytes, the lowest first: four of
+    # them are 0 for records below 4 GB. Text has no such bytes.
+    looks_like = "jsonl" if start[:1] == b"{" else "text"
+    if len(head) >= 8 and head[4:8] == bytes(4):
+        looks_like = "tfrecord"
+    kind = looks_like if input_format == "auto" else input_format
+    if head and (kind == "tfrecord") != (looks_like == "tfrecord"):
+        raise UserError(
+            f"{name}: --input_format={kind}, but it begins like {looks_like}"
+        )
+    if kind == "tfrecord":
+        return kind
     if head.startswith(text_files.UTF_16):
         raise UserError(
             f"{name} is in UTF-16: save it as UTF-8, or rename it to .csv if "
@@ -108,17 +120,15 @@ def _judge(name: str, head: bytes, input_format: str) -> str:
         )
     if b"\0" in head:
         raise UserError(
-            f"{name} holds zero bytes: wanted UTF-8 text or JSON lines, plain "
-            "or compressed with gzip, or a .csv or .tsv"
+            f"{name} holds zero bytes: wanted UTF-8 text, JSON lines or "
+            "TFRecords, plain or compressed with gzip, or a .csv or .tsv"
         )
     if start[:1] == b"[" and start[1:].lstrip()[:1] in (b"{", b""):
         raise UserError(
             f"{name} begins with [: wanted an object per line (JSON lines), "
             "not one array"
         )
-    if input_format != "auto":
-        return input_format
-    return "jsonl" if start[:1] == b"{" else "text"
+    return kind
 
 
 class Problem(NamedTuple):
@@ -135,7 +145,7 @@ class Problem(NamedTuple):
             text = text[:_SHOWN] + "..."
         found = {
             "file": self.place.path,
-            "line": self.place.number,
+            self.place.kind: self.place.number,
             "reason": self.reason,
             "text": text,
         }
@@ -153,8 +163,8 @@ class Window:
     num_bytes: int = 0  # on the disk, about
 
 
-# A line, or the damage behind which nothing can be read; and the bytes of the
-# file that were read for it. None: nothing more has arrived.
+# A line or a record, or the damage behind which nothing can be read; and the
+# bytes of the file that were read for it. None: nothing more has arrived.
 _Raw = tuple[Place, bytes | Problem, int] | None
 
 
@@ -163,6 +173,9 @@ def read_windows(
 ) -> Iterator[Window]:
     """Yield the windows of a file; `whole` is for tables, see tables.rows."""
     try:
+        if file.kind == "tfrecord":
+            yield from _windows(_records(file.path), file.kind, parse)
+            return
         if file.kind == "table":
             rows = _table_rows(file.path, whole)
             yield from _windows(rows, file.kind, parse)
@@ -201,7 +214,7 @@ def read_stream(
 
 
 def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
-    """Yield the windows of lines."""
+    """Yield the windows of lines or records."""
     window, size = Window(kind), 0
     for one in raw:
         if not one:
@@ -212,16 +225,17 @@ def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
         window.num_bytes += num_bytes
         if isinstance(data, Problem):
             window.problems.append(data)
-        elif data.strip():
+        elif kind == "tfrecord" or data.strip():
             size += len(data)
             try:
-                if len(data) > LONGEST_LINE:
+                if kind != "tfrecord" and len(data) > LONGEST_LINE:
                     raise UserError(
                         f"a line of more than {LONGEST_LINE >> 20} MB"
                     )
                 window.inputs.append(parse(place, data, kind))
             except UserError as error:
-                shown = data.decode("utf-8", "backslashreplace")
+                text = data if kind != "tfrecord" else b""
+                shown = text.decode("utf-8", "backslashreplace")
                 window.problems.append(Problem(place, str(error), shown))
         else:
             window.num_blank += 1
@@ -231,6 +245,18 @@ def _windows(raw: Iterator[_Raw], kind: str, parse: Parse) -> Iterator[Window]:
             window, size = Window(kind), 0
     if window.inputs or window.problems or window.num_blank:
         yield window
+
+
+def _records(path: str) -> Iterator[_Raw]:
+    number = 0
+    try:
+        for number, record in enumerate(tfrecord.read_records(path), 1):
+            yield Place(path, number, "record"), record, len(record) + 16
+    except UserError as error:
+        # Where the next record begins is unknown.
+        place = Place(path, number + 1, "record")
+        reason = f"{error}; the records after it are lost"
+        yield place, Problem(place, reason), 0
 
 
 def _table_rows(path: str, whole: bool) -> Iterator[_Raw]:

@@ -23,6 +23,7 @@ import numpy as np
 
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import LongTexts
+from records import tfrecord
 from tasks import rows
 from tasks.rows import Row, Unit
 
@@ -91,10 +92,11 @@ class TaskSettings(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where an input stands: its file, and its line from 1."""
+    """Where an input stands: its file, and its line or record from 1."""
 
     path: str
     number: int
+    kind: str = "line"
 
     def __str__(self) -> str:
         return f"{self.path}:{self.number}"
@@ -106,7 +108,7 @@ class Input(NamedTuple):
     Attributes:
         id: the input's own id, else file:number.
         place: where it stands.
-        texts: what the model reads, by name.
+        texts: what the model reads, by name; or the features of a record.
         others: columns that are written beside the prediction, under their
             names there: all of a table, all but texts and id of JSON.
     """
@@ -175,6 +177,7 @@ class Task(abc.ABC):
         text_names: names of the texts in JSON, in the order of the columns
             of a line of text.
         is_grouped: whether a unit is several rows, such as choices.
+        why_no_records: why records of ids cannot be predicted; None: they can.
         takes_long_texts: whether it reads texts as Checkpoint.long_texts says.
         totals: fields of a prediction whose sum over all inputs is kept.
         predicted: the fields of every prediction.
@@ -190,6 +193,7 @@ class Task(abc.ABC):
     trained_as: tuple[str | None, ...] = ()
     text_names: tuple[str, ...] = ("text",)
     is_grouped = False
+    why_no_records: str | None = None
     takes_long_texts = False
     totals: tuple[str, ...] = ()
     predicted: tuple[str, ...]
@@ -204,7 +208,7 @@ class Task(abc.ABC):
 
     @abc.abstractmethod
     def encode(self, inputs: Sequence[Input]) -> Encoded:
-        """Return the rows of inputs."""
+        """Return the rows of inputs with texts, or of records."""
 
     @abc.abstractmethod
     def decode(
@@ -291,14 +295,18 @@ class Task(abc.ABC):
     # --- Parsing -------------------------------------------------------------
 
     def parse(self, place: Place, data: bytes, kind: str) -> Input:
-        """Return the input of a line or row.
+        """Return the input of a line, row or record.
 
-        `kind` is text, jsonl or table. `place` is for messages, and the id of
-        an input without one.
+        `kind` is text, jsonl, table or tfrecord. `place` is for messages, and
+        the id of an input without one.
 
         Raises:
             UserError: it cannot be predicted; has the reason.
         """
+        if kind == "tfrecord":
+            if self.why_no_records:
+                raise UserError(self.why_no_records)
+            return self._parse_record(place, data)
         try:
             line = data.decode("utf-8")
         except UnicodeDecodeError as error:
@@ -371,6 +379,80 @@ class Task(abc.ABC):
             value = {n: cell for n, cell in value.items() if n not in read}
         return item._replace(others=tables.renamed(value, self.written))
 
+    # --- Records -------------------------------------------------------------
+
+    def _parse_record(self, place: Place, data: bytes) -> Input:
+        """Return the input of a record of ids."""
+        try:
+            features = tfrecord.decode_example(data)
+        except ValueError as error:
+            raise UserError(f"not a tf.train.Example ({error})") from error
+        row = self._row_of_record(features)
+        texts = {"row": row, "label_ids": features.get("label_ids")}
+        if isinstance(texts["label_ids"], list):
+            raise UserError("label_ids holds bytes, wanted numbers")
+        for name in (self.settings.id_column, "id", "unique_ids"):
+            values = features.get(name, ()) if name else ()
+            if len(values) == 1:
+                key = values[0]
+                if isinstance(key, bytes):
+                    key = key.decode("utf-8", "replace")
+                elif np.isfinite(key) and int(key) == key:
+                    key = int(key)
+                else:
+                    raise UserError(f"{name} is {key}, wanted a whole number")
+                return Input(key, place, texts)
+        return Input(str(place), place, texts)
+
+    def _row_of_record(self, features: Mapping[str, np.ndarray]) -> Row:
+        """Return a record's ids without padding."""
+        arrays = []
+        for name in rows.INPUT_NAMES:
+            if name not in features:
+                raise UserError(
+                    f"no feature {name!r}; it has "
+                    f"{', '.join(sorted(features)) or 'none'}"
+                )
+            values = np.asarray(features[name])
+            if len(values) and not np.issubdtype(values.dtype, np.integer):
+                kind = "floats" if values.dtype.kind == "f" else "bytes"
+                raise UserError(f"{name} holds {kind}, wanted whole numbers")
+            arrays.append(values)
+        ids, mask, segments = arrays
+        if not len(ids) == len(mask) == len(segments):
+            raise UserError(
+                f"{len(ids)} input_ids, {len(mask)} input_mask, "
+                f"{len(segments)} segment_ids: wanted as many of each"
+            )
+        size = int((mask != 0).sum())
+        if not size or not mask[:size].all():
+            raise UserError("input_mask is not ones followed by zeros")
+        count = len(self.tokenizer.vocab)
+        for name, values, limit, what in (
+            ("input_ids", ids, count, "tokens of the vocabulary"),
+            ("segment_ids", segments, 2, "segments"),
+        ):
+            bad = values[:size][(values[:size] < 0) | (values[:size] >= limit)]
+            if len(bad):
+                raise UserError(
+                    f"{name} has {bad[0]}; there are {limit} {what}"
+                )
+        if self.checkpoint.windows and segments.any():
+            raise UserError("a pair, and --long_texts=windows is for one text")
+        if size > self.checkpoint.row_length:
+            raise UserError(
+                f"{size} tokens, more than the {self.checkpoint.row_length} "
+                "that are read (--max_seq_length, --long_texts)"
+            )
+        return Row(
+            ids[:size].astype(np.int32), segments[:size].astype(np.int32)
+        )
+
+
+def is_record(item: Input) -> bool:
+    """Whether an input is a record of ids instead of texts."""
+    return "row" in item.texts
+
 
 # --- Tasks with one unit per input -------------------------------------------
 
@@ -386,6 +468,8 @@ class RowTask(Task):
 
     def unit(self, item: Input) -> Unit:
         """Return the row of an input."""
+        if is_record(item):
+            return [item.texts["row"]]
         texts = (self.prompt + item.texts[name] for name in self.text_names)
         return [self.row(*texts)]
 

@@ -28,12 +28,18 @@ from prediction_runs import (
     write_classifier,
     write_lines,
 )
+from tiny import write_examples
 
 from tasks import saved_model
 from tasks.graph import TaskGraph
 
 pytest.importorskip("tensorflow_text")
+run_classifier = scripts.load("run_classifier")
+run_squad = scripts.load("run_squad")
+run_ner = scripts.load("run_ner")
 extract_features = scripts.load("extract_features")
+
+ONLY_PREDICT = {"do_train": False, "do_eval": False, "do_predict": True}
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +60,9 @@ def without_ids(rows: list[dict]) -> list[dict]:
 # --- Kinds of inputs ---------------------------------------------------------
 
 
-def test_text_and_json_give_the_same(classifier, sentences, tmp_path, caplog):
+def test_text_json_and_records_give_the_same(
+    classifier, sentences, tmp_path, caplog
+):
     caplog.set_level("INFO", logger="absl")
     model = classifier / "model"
     lines = [{"id": n, "sentence": text} for n, text in enumerate(sentences)]
@@ -87,6 +95,18 @@ def test_text_and_json_give_the_same(classifier, sentences, tmp_path, caplog):
         *(f"{tmp_path}/a.txt.gz:{n}" for n in range(1, 11)),
         *(f"{tmp_path}/b.txt:{n}" for n in range(1, 12)),
     ]
+    check_same(without_ids(found), wanted)
+
+    flags = classifier_runs.flags_for(model, classifier, model, **ONLY_PREDICT)
+    flags |= {"max_seq_length": 24, "records_dir": str(tmp_path / "records")}
+    scripts.run(run_classifier, **flags)
+    file = tmp_path / "records" / "predict.tf_record"
+    found = predict(model, file, tmp_path / "3")
+    assert [row["id"] for row in found] == [
+        f"{file}:{number}" for number in range(1, 22)
+    ]
+    for row in wanted:
+        row.pop("truncated", None)  # records hold cut texts
     check_same(without_ids(found), wanted)
 
 
@@ -170,6 +190,8 @@ def test_answers_have_their_characters(tmp_path):
         tmp_path / "reader", squad_runs.CONFIG, squad_runs.VOCAB
     )
     squad_runs.write_data(tmp_path)
+    flags = squad_runs.flags_for(tmp_path, model, **ONLY_PREDICT)
+    scripts.run(run_squad, **flags | {"init_checkpoint": None})
     options = {"doc_stride": 12, "max_query_length": 8, "max_answer_length": 4}
     (article,) = squad_runs.read(tmp_path / "dev1.json")["data"]
     lines = [
@@ -187,11 +209,22 @@ def test_answers_have_their_characters(tmp_path):
                 assert " ".join(part.split()) == entry["text"]
             else:
                 assert entry["start"] is entry["end"] is None
+    line = scripts.error_of(
+        batch_predict,
+        input_file=model / "eval.tf_record",
+        model=model,
+        output_dir=tmp_path / "2",
+    )
+    assert "lacks its text" in line
 
 
-def test_entities_have_their_characters(tmp_path):
+def test_entities_have_their_characters_and_records_their_tags(tmp_path):
     model = fine_tuned_models.write_tagger(
         tmp_path / "model", ner_runs.CONFIG, ner_runs.VOCAB, ner_runs.LABELS
+    )
+    ner_runs.write_data(tmp_path)
+    scripts.run(
+        run_ner, **ner_runs.flags_for(model, tmp_path, model, **ONLY_PREDICT)
     )
     lines = [
         {"tokens": [word for word, _ in words]}
@@ -215,6 +248,11 @@ def test_entities_have_their_characters(tmp_path):
     words.write_text("".join(f"{word} O\n" for word in lines[0]["tokens"]))
     given = {"model": model, "input_file": words, "output_dir": tmp_path / "3"}
     assert "run_ner.py --do_predict" in scripts.error_of(batch_predict, **given)
+    records = predict(model, model / "predict.tf_record", tmp_path / "4")
+    by_record = [tag for row in records for tag in row["tags"]]
+    by_word = [tag for row in found for tag in row["tags"]]
+    # A record may begin inside of a sentence, where I- becomes B-.
+    assert [t[2:] for t in by_record] == [t[2:] for t in by_word]
 
 
 def test_questions_with_other_numbers_of_choices(tmp_path):
@@ -415,6 +453,39 @@ def test_bad_lines_are_named_and_the_others_predicted(
     assert f"or delete {tmp_path / '1'}, if it holds nothing else" in line
 
 
+def test_records_with_other_features_are_named(classifier, tmp_path):
+    """Every kind of damage in a file whose first record is right."""
+    good = {
+        "input_ids": [2, 5, 3, 0],
+        "input_mask": [1, 1, 1, 0],
+        "segment_ids": [0, 0, 0, 0],
+        "unique_ids": [77],
+    }
+    wrong = [
+        ({"input_mask": [1, 0, 1, 0]}, "input_mask is not ones followed by"),
+        ({"input_ids": [2, 99, 3, 0]}, "input_ids has 99; there are 14 tokens"),
+        ({"input_ids": [2, 2**32 + 5, 3, 0]}, "input_ids has 4294967301; th"),
+        ({"segment_ids": [0, 2**32, 0, 0]}, "segment_ids has 4294967296; th"),
+        ({"segment_ids": [0, 2, 0, 0]}, "segment_ids has 2; there are 2"),
+        ({"segment_ids": [0, 0]}, "4 input_ids, 4 input_mask, 2 segment_ids"),
+        ({"segment_ids": None}, "no feature 'segment_ids'; it has input_ids"),
+        ({"input_ids": [2.5, 5.0]}, "input_ids holds floats, wanted whole"),
+        ({"label_ids": [b"text"]}, "label_ids holds bytes, wanted numbers"),
+        ({"unique_ids": [1.5]}, "unique_ids is 1.5, wanted a whole number"),
+        ({"unique_ids": [np.nan]}, "unique_ids is nan, wanted a whole number"),
+    ]
+    path = tmp_path / "in.tf_record"
+    records = [good, *(good | change for change, _ in wrong)]
+    write_examples(path, [{k: v for k, v in r.items() if v} for r in records])
+    found, *others = predict(classifier / "model", path, tmp_path / "1")
+    assert found["id"] == 77 and len(others) == len(wrong)
+    assert {row["label"] for row in others} == {None}
+    rows = problems(tmp_path / "1")
+    assert [row["record"] for row in rows] == [*range(2, 13)]
+    for row, (_, words) in zip(rows, wrong, strict=True):
+        assert words in row["reason"]
+
+
 @pytest.mark.parametrize(
     "flags, word",
     [
@@ -433,6 +504,7 @@ def test_bad_lines_are_named_and_the_others_predicted(
         ({"beam_options": "--x"}, "--beam_options"),
         ({"runner": "beam", "dtype": "auto"}, "--dtype=auto"),
         ({"vocab_file": "/proc/nowhere"}, "/proc/nowhere"),
+        ({"input_format": "tfrecord"}, "begins like jsonl"),
         ({"explain": True, "task": "encoder"}, "--explain is for classifier"),
         ({"explain": True, "dtype": "bfloat16"}, "--dtype=float32"),
     ],
@@ -455,7 +527,7 @@ def test_errors_name_the_flag_or_the_file(classifier, tmp_path, flags, word):
     [
         (["a.jsonl", "b.txt"], "a.jsonl looks like jsonl"),
         (["c.txt"], "empty"),
-        (["d.txt.gz"], "the inputs hold no text"),
+        (["d.txt.gz"], "no text and no record"),
         (["e.txt"], "line 4"),  # where the first ones are blank
     ],
 )
@@ -472,6 +544,15 @@ def test_inputs_without_anything_to_predict(classifier, tmp_path, names, word):
     }
     line = scripts.error_of(batch_predict, **flags)
     assert word in line, line
+
+
+def test_records_have_no_words_to_explain(classifier, tmp_path):
+    path = tmp_path / "records"
+    row = {"input_ids": [2, 5, 3], "input_mask": [1, 1, 1]}
+    write_examples(path, [row | {"segment_ids": [0, 0, 0]}])
+    flags = {"model": classifier / "model", "output_dir": tmp_path / "out"}
+    flags |= {"input_file": path, "explain": True}
+    assert "no words" in scripts.error_of(batch_predict, **flags)
 
 
 @pytest.mark.slow

@@ -163,6 +163,8 @@ def build(
             model, or files of something else.
     """
     files = reading.find_inputs(patterns, "auto")
+    if files[0].kind == "tfrecord":
+        raise UserError(f"{files[0].path} holds records, wanted text")
     if files[0].kind == "table":
         predictions.check_first_inputs(files[0], task, flag="text_column")
     corpus = (

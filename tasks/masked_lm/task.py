@@ -220,6 +220,7 @@ class SentenceScore(MaskedLmTask):
     options_type = ScoreOptions
     described = (*MaskedLmTask.described, "score_whole_words")
     totals = ("score", "num_tokens")
+    why_no_records = "a record may have masks: give text or JSON lines"
 
     @property
     def predicted(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import tokenization
 from checkpoints.model import Checkpoint
 from tasks.ner import data as ner_data
 from tasks.ner import windows as ner_windows
+from tasks.rows import Row
 from tasks.task import (
     NOT_FINITE,
     TEXT_COLUMNS,
@@ -26,6 +27,7 @@ from tasks.task import (
     Prediction,
     Task,
     TaskSettings,
+    is_record,
     number,
 )
 
@@ -96,12 +98,16 @@ class Entities(Task):
 
     def encode(self, inputs: Sequence[Input]) -> Encoded:
         """Return the windows of all texts, each a unit."""
-        sentences = [
-            ner_data.Sentence(item.texts["words"], None, [], place)
-            for place, item in enumerate(inputs)
-        ]
-        records = list(self.converter(sentences))
-        counts = [len(sentence.words) for sentence in sentences]
+        if any(map(is_record, inputs)):  # then all are
+            records = list(map(_record_of, inputs))
+            counts = [(labels >= 0).sum() for _, labels in records]
+        else:
+            sentences = [
+                ner_data.Sentence(item.texts["words"], None, [], place)
+                for place, item in enumerate(inputs)
+            ]
+            records = list(self.converter(sentences))
+            counts = [len(sentence.words) for sentence in sentences]
         units = [[row] for row, _ in records]
         # Of the words in each row.
         positions = [np.flatnonzero(labels >= 0) for _, labels in records]
@@ -180,6 +186,19 @@ class Entities(Task):
         return {"tags": names[shares.argmax(-1)], "scores": shares.max(-1)}
 
 
+def _record_of(item: Input) -> tuple[Row, np.ndarray]:
+    """Return the row of a record and its labels.
+
+    Without labels all pieces are words, but for [CLS] and [SEP].
+    """
+    row, labels = item.texts["row"], item.texts["label_ids"]
+    size = len(row.input_ids)
+    if labels is None or len(labels) < size:
+        labels = np.full(size, ner_windows.IGNORED)
+        labels[1:-1] = 0
+    return row, np.asarray(labels[:size])
+
+
 def _prediction(
     item: Input, tags: Sequence[str], scores: Sequence[float]
 ) -> Prediction:
@@ -187,7 +206,7 @@ def _prediction(
 
     The words of a text come with their places, [start, end) in characters.
     """
-    words, places = item.texts["words"], item.texts["places"]
+    words, places = item.texts.get("words"), item.texts.get("places")
     found = []
     for entity in ner_data.entities(tags):
         start, end = entity.first, entity.last + 1  # in words
@@ -195,7 +214,7 @@ def _prediction(
         if places:
             start, end = places[entity.first][0], places[entity.last][1]
             one["text"] = item.texts["text"][start:end]
-        else:
+        elif words:
             one["text"] = " ".join(words[start:end])
         score = number(min(scores[entity.words]))
         found.append(one | {"start": start, "end": end, "score": score})

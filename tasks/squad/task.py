@@ -63,6 +63,10 @@ class QuestionAnswering(Task):
     )
     head = "cls/squad/output_weights"
     text_names = ("question", "context")
+    why_no_records = (
+        "a record of a question lacks its text and its other windows: give "
+        "text or JSON lines"
+    )
 
     def __init__(self, settings: TaskSettings):
         length, own = settings.checkpoint.max_seq_length, settings.options

@@ -182,6 +182,10 @@ class MultipleChoice(RowTask):
     text_names = ("context", "choices")
     is_grouped = True
     predicted = ("answer", "probabilities")
+    why_no_records = (
+        "a record holds one choice, and not the number of choices: give JSON "
+        "lines"
+    )
 
     def texts_of_line(self, cells: list[str]) -> dict[str, Any]:
         """Return context and choices, separated by tabs."""

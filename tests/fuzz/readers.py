@@ -49,6 +49,7 @@ from checkpoints.run_folder import Identity, RunFolder
 from modeling import BertConfig
 from pretraining import records as pretraining_records
 from pretraining.data import documents as pretraining_documents
+from records import tfrecord
 from serving.litert.model import LiteRtModel
 from tasks import loading, reading, registry, rows
 from tasks.classifier import data as classifier_data
@@ -160,6 +161,11 @@ def _sample_inputs(folder: Path) -> None:
     table = 'no;text\r\n1;"a ""film"";\n"\r\n2;bad\r\n'
     _write(folder, {"a.txt": "a good film\nbad\n", "b.jsonl.gz": zipped})
     _write(folder, {"d.csv": table, "e.csv": table.encode("utf-16")})
+    names = ("input_ids", "input_mask", "segment_ids")
+    ids = {name: np.ones((3, 24), np.int64) for name in names}
+    with open(folder / "c.tfrecord", "wb") as file:
+        with tfrecord.RecordWriter(file) as writer:
+            writer.write_examples(ids | {"unique_ids": np.arange(3)[:, None]})
 
 
 _TASKS = (
