@@ -12,8 +12,9 @@ Model Garden, an output_dir of this project or a Hugging Face directory. The
 output holds the weights of the encoder and of its heads, pre-trained or
 fine-tuned, with configuration, vocabulary and settings of the tokenizer, which
 are read from beside the input. Adam's slots and the step are left out, so that
-a training checkpoint shrinks to a third. A Hugging Face directory gets with
---onnx the files that transformers.js, fastembed and OpenVINO run.
+a training checkpoint shrinks to a third. A Hugging Face directory gets a model
+card, README.md, unless there is one, and with --onnx the files that
+transformers.js, fastembed and OpenVINO run.
 """
 
 import dataclasses
@@ -57,8 +58,8 @@ class Flags:
         required=True, choices=("original", "huggingface")
     )
     """Format to write. original: bert_model.ckpt with the names of the 2018
-    release and bert_config.json; huggingface: model.safetensors and
-    config.json."""
+    release and bert_config.json; huggingface: model.safetensors, config.json
+    and a model card."""
 
     onnx: bool = flag(False, needs={"output_format=huggingface": ""})
     """Write the model as onnx/model.onnx, too, for programs without PyTorch;
@@ -94,7 +95,7 @@ _OUTPUT_HEADS = {task: name for name, task in huggingface.TASKS.items()}
 def main(_: list[str]) -> None:
     """Read the checkpoint, check it and write it in the other format."""
     with startup.importing():
-        from checkpoints import lookup
+        from checkpoints import lookup, model_card
         from checkpoints.checkpoint import (
             open_checkpoint,
             read_weights,
@@ -145,6 +146,7 @@ def main(_: list[str]) -> None:
         shows_tokens = architecture in _OF_TOKENS
         write_tokenizer_json(FLAGS.output, checkpoint, shows_tokens)
         write_huggingface(FLAGS.output, weights, checkpoint, architecture)
+        model_card.write(FLAGS.output, checkpoint, architecture)
     if graph:
         folder = os.path.join(FLAGS.output, "onnx")
         file_system.make_directory(folder)

@@ -235,7 +235,7 @@ class TrainingFlags:
         if name and not published.is_of_hub(name):
             from checkpoints import lookup  # TensorFlow
 
-            # In training_config.json, for who asks what the run began with.
+            # For the model card.
             folder = os.path.abspath(lookup.folder_of(name))
             values["init_checkpoint"] = os.path.basename(folder)
         if self.recompute != "none":
