@@ -39,6 +39,7 @@ from absl import flags
 
 from serving import flags as prediction_flags
 from serving.flags import ModelOptions
+from serving.search.index import METHODS, load_usearch
 from tasks import openvino_files, reading
 from tasks.embeddings.task import Embeddings, Prompts, with_prompts
 from tasks.reading import Window
@@ -88,6 +89,12 @@ class Flags:
     top_k: int = flag(10, 1, 10000)
     """Number of sentences for each query."""
 
+    method: str = flag("exact", choices=METHODS)
+    """How to search. exact: compare the query with all vectors, for up to a
+    million sentences. graph: walk through a graph, for more; needs usearch, and
+    may miss some answers. A model that compares vectors by the Manhattan
+    distance needs exact."""
+
 
 define(Flags)
 
@@ -118,7 +125,7 @@ def main(_: list[str]) -> None:
         if not FLAGS.query and not FLAGS.query_file:
             logs.say("Ask it with --query='...'")
     task = build.task_for(settings, "query")
-    index = build.open_index(FLAGS.index, model, name)
+    index = build.open_index(FLAGS.index, FLAGS.method, model, name)
     for window in read_queries(task):
         for problem in window.problems:
             raise UserError(f"{problem.place}: {problem.reason}")
@@ -222,6 +229,8 @@ def check_flags() -> None:
         raise UserError(
             f"--index={FLAGS.index}: wanted a folder on a disk of this machine"
         )
+    if FLAGS.method == "graph":
+        load_usearch()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ block a row was in. No TensorFlow.
 Letters in shapes: Q queries, n vectors, D numbers of a vector.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from base.errors import UserError
 
@@ -58,6 +58,7 @@ def nearest(
     queries: np.ndarray,
     count: int,
     similarity: str | None = None,
+    among: Iterable[np.ndarray] | None = None,
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """Yield (places, scores) of the vectors nearest to each query.
 
@@ -69,11 +70,13 @@ def nearest(
         queries: float32 [Q, D], prepared.
         count: how many are to be found.
         similarity: how they are compared.
+        among: for each query, the places [m] of the vectors that are compared
+            with it; None: of all.
 
     Raises:
         UserError: a number is not finite.
     """
-    among = candidates(vectors, queries, count, similarity)
+    among = among or candidates(vectors, queries, count, similarity)
     for query, places in zip(queries, among, strict=True):
         found = scores(vectors[places], query.astype(np.float64), similarity)
         check_finite(found)

@@ -576,6 +576,15 @@ def test_mistakes_end_in_one_line(
         assert scripts.run(search, **own) == 0
 
 
+def test_without_usearch_it_says_how_to_install_it(
+    encoder_dir, corpus, monkeypatch
+):
+    monkeypatch.setitem(__import__("sys").modules, "usearch.index", None)
+    flags = {"init_checkpoint": encoder_dir, "index": "x", "method": "graph"}
+    message = scripts.error_of(search, **flags, input_file=corpus)
+    assert "pip install -r requirements-search.txt" in message
+
+
 def test_outputs_that_are_not_finite(ask, corpus, monkeypatch):
     class Broken(types.SimpleNamespace):
         def __call__(self, features):

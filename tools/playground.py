@@ -132,7 +132,9 @@ def open_index(models: "list[PageModel]") -> None:
         task = build.task_for(model.vector_settings, "document")
         wanted = build.fingerprint_of(task)
         try:
-            model.searched = build.open_index(FLAGS.index, wanted, model.name)
+            model.searched = build.open_index(
+                FLAGS.index, "exact", wanted, model.name
+            )
         except UserError as error:
             problems.append(error)
     if len(problems) == len(models):

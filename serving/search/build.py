@@ -1,6 +1,7 @@
-"""Build the index of a corpus: its texts and their vectors.
+"""Build the index of a corpus: its texts, their vectors, and a graph.
 
     corpus -> texts.jsonl, offsets.npy -> parts of vectors -> vectors.npy
+    vectors.npy -> graph.usearch, where --method=graph asks for it
 
 A build is a job (base/jobs/run.py) in a folder of its own below the index. When
 its files are complete they replace those of the index (`_settle`); until then
@@ -29,7 +30,14 @@ from base.jobs.run import Job
 import numpy as np
 
 from serving import run as predictions
-from serving.search.index import OFFSETS, TEXTS, VECTORS, Index
+from serving.search.index import (
+    GRAPH,
+    OFFSETS,
+    TEXTS,
+    VECTORS,
+    Index,
+    load_usearch,
+)
 from tasks import loading, nearest, predict, reading, registry
 from tasks.embeddings.task import Embeddings, prompt_of
 from tasks.rows import Units
@@ -55,6 +63,14 @@ _NEXT = ".next"  # the folder of a build, in that of the index
 # What a corpus puts into the fingerprint; the vector of a text depends on the
 # rest.
 _OF_CORPUS = ("input_file", "text_column", "id_column")
+
+# The similarities that a graph knows, usearch's names for them, and the type of
+# the numbers it keeps: 8 bits hold those of unit vectors alone.
+_OF_GRAPH = {
+    None: ("cos", "i8"),
+    "dot": ("ip", "bf16"),
+    "euclidean": ("l2sq", "bf16"),
+}
 
 
 def task_for(settings: TaskSettings, use: str) -> Task:
@@ -429,11 +445,14 @@ def _read_part(path: str) -> _Known:
 # --- Questions ---------------------------------------------------------------
 
 
-def open_index(folder: str, wanted: dict[str, Any], model: str = "") -> Index:
-    """Return an index.
+def open_index(
+    folder: str, method: str, wanted: dict[str, Any], model: str = ""
+) -> Index:
+    """Return an index; a graph that is asked for is made if it is missing.
 
     Args:
         folder: the folder of the index.
+        method: one of index.METHODS.
         wanted: `fingerprint_of` the queries' model.
         model: what messages call that model.
 
@@ -456,10 +475,19 @@ def open_index(folder: str, wanted: dict[str, Any], model: str = "") -> Index:
         raise UserError(
             f"{path} is missing or damaged: give --input_file to build it"
         )
-    index = Index(folder, manifest["fingerprint"].get("similarity_fn_name"))
+    found = manifest["fingerprint"]
+    similarity = found.get("similarity_fn_name")
+    if method == "graph":
+        if similarity not in _OF_GRAPH:
+            raise UserError(
+                f"--method={method} cannot compare vectors as this model does "
+                f"(similarity_fn_name is {similarity}): give --method=exact"
+            )
+        _add_graph(folder, found)
+    index = Index(folder, method, similarity)
     # The files are of one index if none has been replaced meanwhile.
     if _is_to_settle(begun) or jobs_run.read_manifest(job.manifest) != manifest:
-        return open_index(folder, wanted, model)
+        return open_index(folder, method, wanted, model)
     return index
 
 
@@ -491,3 +519,51 @@ def _missing(job: Job, manifest: dict[str, Any]) -> str | None:
         if size is None or size != sizes.get(os.path.basename(path)):
             return path
     return None
+
+
+def _add_graph(folder: str, fingerprint: dict[str, Any]) -> None:
+    """Make the graph of the vectors, unless it is there.
+
+    That of other vectors is made again.
+
+    Args:
+        folder: a complete index.
+        fingerprint: all that its bytes depend on.
+
+    Raises:
+        UserError: vectors of the index are not finite.
+    """
+    folder = file_system.absolute_path(folder)
+    path = os.path.join(folder, GRAPH)
+    job = Job([path], folder, "graph", "", fingerprint)
+    manifest = jobs_run.read_manifest(job.manifest)
+    is_same = manifest.get("fingerprint") == job.fingerprint
+    if is_same and not _missing(job, manifest):
+        return
+    if manifest:
+        logs.say("The vectors have changed: the graph is made anew")
+    metric, dtype = _OF_GRAPH[fingerprint.get("similarity_fn_name")]
+    with jobs_run.open_run(job) as run:
+        index = Index(folder)
+        vectors = index.vectors
+        graph = load_usearch().Index(
+            ndim=vectors.shape[1], metric=metric, dtype=dtype
+        )
+        with progress.Bar(len(vectors), "vectors", "Making graph") as bar:
+            for at in range(0, len(vectors), _PART):
+                block = np.asarray(vectors[at : at + _PART])
+                if not np.isfinite(block).all():
+                    raise index.damaged(VECTORS)
+                # Threads do not see the vectors that others are adding. In a
+                # small graph that leaves vectors to which no way leads, so its
+                # first vectors are added one after the other.
+                graph.add(
+                    np.arange(at, at + len(block)),
+                    block,
+                    threads=0 if at else 1,
+                )
+                bar.update(len(block))
+        with jobs_run.publish(job.target(0)) as (file, _):
+            graph.save(file.name)
+            file.seek(0, os.SEEK_END)
+        run.finish({})

@@ -8,7 +8,7 @@ from base.jobs import run as jobs_run
 import numpy as np
 import pytest
 
-from serving.search import build
+from serving.search import build, index
 from tasks import nearest
 
 
@@ -71,17 +71,17 @@ def small_blocks(monkeypatch) -> None:
 
 @pytest.mark.parametrize("count", [1, 10, 45, 2000])
 @pytest.mark.parametrize(
-    "similarity, scale",
+    "method, similarity, scale",
     [
-        (None, 1),
-        ("dot", 20),
-        ("euclidean", 20),
-        ("euclidean", 1e-4),  # many are equal in six digits
-        ("manhattan", 20),
+        ("exact", None, 1),
+        ("exact", "dot", 20),
+        ("exact", "euclidean", 20),
+        ("exact", "euclidean", 1e-4),  # many are equal in six digits
+        ("exact", "manhattan", 20),
     ],
 )
 def test_answers_are_those_of_a_sort(
-    similarity, scale, count, tmp_path, small_blocks
+    method, similarity, scale, count, tmp_path, small_blocks
 ):
     """Equal scores in the order of lines; all lines if more are asked for."""
     vectors = random_vectors(1001) * np.float32(scale)
@@ -91,7 +91,7 @@ def test_answers_are_those_of_a_sort(
     others = random_vectors(10, 1) * np.float32(scale)
     queries = np.concatenate([vectors[100:105], others])
     write_index(tmp_path, vectors, similarity=similarity)
-    found = build.open_index(str(tmp_path), {}).search(queries, count)
+    found = build.open_index(str(tmp_path), method, {}).search(queries, count)
     for query, results in zip(queries, found, strict=True):
         scores = by_hand(vectors, query, similarity)
         order = np.argsort(-scores, kind="stable")[:count]
@@ -125,13 +125,16 @@ def test_the_cosine_of_nothing_is_0():
 
 
 @pytest.mark.parametrize("number", [np.nan, np.inf, -np.inf])
-def test_vectors_that_are_not_finite_are_refused(number, tmp_path):
+@pytest.mark.parametrize("method", ["exact", "graph"])
+def test_vectors_that_are_not_finite_are_refused(method, number, tmp_path):
+    if method == "graph":
+        pytest.importorskip("usearch", reason=index.REQUIREMENTS)
     vectors = random_vectors(50)
     vectors[3, 5] = number
     write_index(tmp_path, vectors)
     for count in (1, 2, 5):
         with pytest.raises(build.UserError, match="vectors.npy is damaged"):
-            opened = build.open_index(str(tmp_path), {})
+            opened = build.open_index(str(tmp_path), method, {})
             list(opened.search(vectors[:1], count))
     for similarity in (None, "dot", "euclidean", "manhattan"):
         for one, other in ((vectors, vectors[:1]), (vectors[:1], vectors)):
@@ -145,11 +148,46 @@ def test_few_candidates_are_compared_exactly():
         assert 10 <= len(rows) < 100
 
 
+@pytest.mark.parametrize("similarity", [None, "dot", "euclidean"])
+def test_the_graph_finds_nearly_all(tmp_path, similarity):
+    """Of vectors that one thread adds, so that every graph is the same."""
+    pytest.importorskip("usearch", reason=index.REQUIREMENTS)
+    vectors, queries = random_vectors(build._PART), random_vectors(50, 1)
+    if similarity:
+        lengths = np.linspace(5, 20, len(vectors), dtype=np.float32)
+        vectors *= lengths[:, None]
+        queries *= 10
+    write_index(tmp_path, vectors, similarity=similarity)
+    exact, graph = (
+        build.open_index(str(tmp_path), name, {}).search(queries, 10)
+        for name in ("exact", "graph")
+    )
+    pairs = list(zip(exact, graph, strict=True))
+    shared = [len({*rows_of(a)} & {*rows_of(b)}) / 10 for a, b in pairs]
+    assert np.mean(shared) > 0.97
+    graph = build.open_index(str(tmp_path), "graph", {})
+    count = len(vectors)
+    one, many = (list(graph.search(queries[:n], count)) for n in (1, 3))
+    assert one[0] == many[0] and len(one[0]) > 0.98 * count
+    assert len({*rows_of(one[0])}) == len(one[0])
+    path = tmp_path / "graph.usearch"
+    path.write_bytes(b"x" * path.stat().st_size)
+    with pytest.raises(build.UserError, match="graph.usearch is damaged"):
+        build.open_index(str(tmp_path), "graph", {})
+
+
+def test_a_similarity_that_the_graph_lacks(tmp_path):
+    write_index(tmp_path, random_vectors(9), similarity="manhattan")
+    words = "--method=graph cannot .* manhattan"
+    with pytest.raises(build.UserError, match=words):
+        build.open_index(str(tmp_path), "graph", {})
+
+
 def test_an_index_of_a_tokenizer_with_more_tokens_is_refused(tmp_path):
     """The queries' tokenizer has none, and says nothing of them."""
     write_index(tmp_path, random_vectors(9), normalized_tokens=["tvm"])
     with pytest.raises(build.UserError, match="--normalized_tokens was"):
-        build.open_index(str(tmp_path), {"do_lower_case": True})
+        build.open_index(str(tmp_path), "exact", {"do_lower_case": True})
 
 
 def test_what_is_locked_is_there_until_the_files_have_moved(
@@ -167,18 +205,33 @@ def test_what_is_locked_is_there_until_the_files_have_moved(
             assert Path(folder).exists()
 
     monkeypatch.setattr(build.file_system, "locked_folder", locked)
-    build.open_index(str(tmp_path), {})
+    build.open_index(str(tmp_path), "exact", {})
     assert not (tmp_path / ".next").exists()
 
 
-def test_a_folder_that_was_moved_answers(tmp_path):
+@pytest.mark.parametrize("method", ["exact", "graph"])
+def test_a_folder_that_was_moved_answers(method, tmp_path):
+    if method == "graph":
+        pytest.importorskip("usearch", reason=index.REQUIREMENTS)
     vectors = random_vectors(50)
     write_index(tmp_path / "here", vectors)
-    build.open_index(str(tmp_path / "here"), {})
+    build.open_index(str(tmp_path / "here"), method, {})
     (tmp_path / "here").rename(tmp_path / "there")
-    found = build.open_index(str(tmp_path / "there"), {})
+    found = build.open_index(str(tmp_path / "there"), method, {})
     assert rows_of(next(found.search(vectors[7:8], 1))) == [7]
     path = tmp_path / "there" / "vectors.npy"
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(build.UserError, match="vectors.npy is missing or dam"):
-        build.open_index(str(tmp_path / "there"), {})
+        build.open_index(str(tmp_path / "there"), method, {})
+
+
+def test_a_graph_of_other_vectors_is_made_again(tmp_path):
+    pytest.importorskip("usearch", reason=index.REQUIREMENTS)
+    for name in ("one", "other"):
+        vectors = random_vectors(50, len(name))
+        for path in tmp_path.iterdir():
+            if "graph" not in path.name:
+                path.unlink()
+        write_index(tmp_path, vectors, name)
+        found = build.open_index(str(tmp_path), "graph", {})
+        assert rows_of(next(found.search(vectors[7:8], 1))) == [7]

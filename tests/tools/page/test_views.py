@@ -252,7 +252,7 @@ def test_an_index_is_searched(model_of, tmp_path):
     load = functools.partial(getattr, model, "run_vectors")
     build.build(folder, str(corpus), model.task, load, wanted, "model")
     model = copy.copy(model)
-    model.searched = build.open_index(folder, wanted)
+    model.searched = build.open_index(folder, "exact", wanted)
     *_, tab = tabs.make_tabs([other, model])
     assert tab.title == "Neighbors" and tab.models == [model]
     found = tab.view(model, "good film").rows
