@@ -20,7 +20,7 @@ from base.errors import UserError, naming
 from absl import logging
 
 import tokenization
-from checkpoints.published import TOKENIZER_CONFIG_NAME
+from checkpoints.published import TOKENIZER_CONFIG_NAME, repository_of
 from checkpoints.tokenizer_folder import Folder
 from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
 
@@ -175,9 +175,6 @@ _CASED_MODELS = (
     r"bert-(base|large)(-multilingual)?-cased(-whole-word-masking)?"
 )
 
-# Where the hub's client has a repository's files in its cache.
-_CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
-
 _MODEL_NAME = re.compile(r"([A-Za-z0-9_-]+)(?:/bert_model\.ckpt.*|/*)$")
 
 
@@ -219,8 +216,7 @@ class TokenizerFiles:
     @property
     def repository(self) -> str | None:
         """The model's name on the hub; None: it is not from there."""
-        match = _CACHED.search(self.prefix)
-        return f"{match[1]}/{match[2]}" if match else None
+        return repository_of(self.prefix)
 
     @functools.cached_property
     def tokenizer(self) -> FullTokenizer:

@@ -4,6 +4,8 @@ This file is all that most runs need of them: what reads or fetches such a model
 is imported where there is one.
 """
 
+import re
+
 SCHEME = "hf://"
 
 BERT_CONFIG_NAME = "bert_config.json"  # ours, and the original's
@@ -32,7 +34,16 @@ WITH_MASKED_LM = (
     "hf://google-bert/bert-base-cased and the original's releases"
 )
 
+# Where the client's cache has a repository's files.
+_CACHED = re.compile(r"/models--([^/]+?)--([^/]+)/snapshots/[^/]+")
+
 
 def is_of_hub(path: object) -> bool:
     """Whether a value has the form hf://... of a model on the hub."""
     return isinstance(path, str) and path.startswith(SCHEME)
+
+
+def repository_of(path: str) -> str | None:
+    """Return owner/name if a path is in the hub's cache; None otherwise."""
+    match = _CACHED.search(path)
+    return f"{match[1]}/{match[2]}" if match else None

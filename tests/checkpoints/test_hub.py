@@ -18,10 +18,10 @@ from checkpoints import (
     hub,
     huggingface,
     lookup,
+    published,
     training_state,
     weight_files,
 )
-from checkpoints.casing import TokenizerFiles
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.run_folder import Identity, RunFolder
 
@@ -156,7 +156,7 @@ def test_what_is_asked_for(server, tmp_path):
 
 def test_the_weights_are_those_of_the_folder(new_process, hub_folder):
     prefix = lookup.find_checkpoint(f"hf://{TINY}")
-    assert TokenizerFiles(prefix=prefix).repository == TINY
+    assert published.repository_of(prefix) == TINY
     ours = weight_files.Reader(str(hub_folder))
     theirs = weight_files.Reader(prefix)
     shapes = ours.get_variable_to_shape_map()
