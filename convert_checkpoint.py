@@ -52,7 +52,7 @@ class Flags:
     """Checkpoint prefix or directory to read, or hf://owner/name[@revision]."""
 
     output: str = flag(required=True, is_output=True)
-    """Directory to write; must not hold a checkpoint."""
+    """Directory to write; must not hold files of a model."""
 
     output_format: str = flag(
         required=True, choices=("original", "huggingface")
@@ -162,8 +162,7 @@ def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
     """Return what --onnx writes: the model as programs of others call it.
 
     Raises:
-        UserError: they have no way to call it, a package lacks, or a file is
-            there already.
+        UserError: they have no way to call it, or a package lacks.
     """
     from serving import onnx_file
     from tasks import loading
@@ -171,15 +170,13 @@ def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
     if checkpoint.windows:  # others read one row, of which a warning tells
         checkpoint = checkpoint.changed(long_texts=None)
     settings = loading.describe(checkpoint)
-    if settings.task in ("multiple_choice", "multi_label_classification"):
+    if settings.task == "multi_label_classification":
         raise UserError(
             f"--onnx: {checkpoint.prefix} does {settings.task}, for which "
             "programs that read ONNX files have no layout; leave --onnx out, "
             "or use export_saved_model.py --format=onnx"
         )
     onnx_file.check(settings, "--onnx", FLAGS.quantize != "none")
-    if file_system.exists(folder := os.path.join(FLAGS.output, "onnx")):
-        raise UserError(f"--onnx: {folder} exists already; name a new --output")
     return settings
 
 

@@ -40,6 +40,7 @@ the settings. It takes pip install -r requirements-onnx.txt.
 import dataclasses
 
 from base import script, startup
+from base.errors import UserError
 from base.flags import define, flag
 
 from absl import flags
@@ -47,6 +48,7 @@ from absl import flags
 from ops.choices import DTYPES
 from serving import flags as prediction_flags
 from serving.litert.metadata import BYTES_PER_WEIGHT
+from tasks.openvino_files import SUFFIX
 from training import flags as training_flags
 from training.flags import ModelFlags
 
@@ -97,9 +99,14 @@ prediction_flags.define_model_options()
 
 def main(_: list[str]) -> None:
     """Find the model and its task, write it."""
+    path = FLAGS.export_dir.rstrip("/")
+    if path.endswith(SUFFIX) != (FLAGS.format == "onnx"):
+        raise UserError(
+            f"--export_dir={path} with --format={FLAGS.format}: the name of an "
+            f"ONNX file, and of no other, ends in {SUFFIX}"
+        )
     with startup.importing():
         from tasks import loading, saved_model
-    path = FLAGS.export_dir.rstrip("/")
     saved_model.check_new(path)
     if FLAGS.format == "litert":
         from serving.litert import convert

@@ -29,7 +29,7 @@ from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
 from checkpoints.run_folder import WEIGHTS_NAME
 from checkpoints.tokenizer_folder import Folder
-from checkpoints.trained_for import KEYS, TAIL, LongTexts, TrainedFor
+from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from modeling import BertConfig
 from tokenization import FullTokenizer, Vocabulary
 
@@ -193,8 +193,9 @@ def _read_config(
     else:
         keys = text_files.read_json_object(path)
     with naming(path):
+        own = TrainedFor._fields
         config = BertConfig.from_dict(
-            {name: v for name, v in keys.items() if name not in KEYS}
+            {name: v for name, v in keys.items() if name not in own}
         )
     if is_theirs:
         from checkpoints import sentence_transformers

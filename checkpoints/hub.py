@@ -33,15 +33,9 @@ from checkpoints import (
 # The files beside the weights, and the weights. Names without a folder, but for
 # modules of sentence vectors: a repository may hold other models in folders.
 _SMALL = (
-    published.CONFIG_NAME,
-    published.VOCAB_NAME,
-    published.TOKENIZER_CONFIG_NAME,
-    published.TOKENIZER_NAME,
-    published.SPECIAL_TOKENS_NAME,
-    published.ADDED_TOKENS_NAME,
+    *known_settings.MODEL_FILES,
     # No weights: a repository of adapters may have many.
     *(x for x in known_settings.TELLING if x.endswith((".json", ".metadata"))),
-    *sentence_transformers.FILES,
 )
 _WEIGHTS = (
     published.WEIGHTS_NAME,

@@ -137,40 +137,12 @@ _FILE = r"[^/\0\ud800-\udfff]+"
 # Names in a directory of the encoder alone, without the first "bert.".
 _BARE = re.compile(r"^(embeddings|encoder|pooler)\.")
 
-# Models of other kinds by `model_type`, and why they cannot be read as a BERT.
-_ROBERTA = (
-    "it has no segments, counts positions from 2 and splits text into other "
-    "tokens"
-)
-_RELATIVE = "its attention reads how far apart two tokens are"
-_ROTATED = "its attention rotates vectors by their positions"
-_OTHER_MODELS = {
-    "albert": "its layers share one set of weights",
-    "camembert": _ROBERTA,
-    "deberta": _RELATIVE,
-    "deberta-v2": _RELATIVE,
-    "distilbert": "it has neither segments nor a pooler",
-    "electra": "it learned to find replaced tokens, and its embeddings may be "
-    "narrower than its layers",
-    "mobilebert": "its layers have bottlenecks",
-    "modernbert": _ROTATED,
-    "mpnet": _RELATIVE,
-    "nomic_bert": _ROTATED,
-    "roberta": _ROBERTA,
-    "xlm-roberta": _ROBERTA,
-}
-
-# Files of weights that are not read: what to know, arguments for transformers.
-_PICKLE = (
-    "This is a pickle, and reading a pickle runs whatever code is in it. Where "
-    "you trust the file",
-    "",
-)
+# Files of weights that are not read, to arguments for transformers.
 _OTHER_WEIGHTS = {
-    "pytorch_model.bin": _PICKLE,
-    "pytorch_model.bin.index.json": _PICKLE,
-    "tf_model.h5": ("With transformers 4 and TensorFlow", ", from_tf=True"),
-    "flax_model.msgpack": ("With transformers 4 and Flax", ", from_flax=True"),
+    "pytorch_model.bin": "",
+    "pytorch_model.bin.index.json": "",
+    "tf_model.h5": ", from_tf=True",
+    "flax_model.msgpack": ", from_flax=True",
 }
 
 # Types of weights by their names in safetensors.
@@ -186,25 +158,26 @@ def check_is_bert(directory: str) -> None:
     """Raise an error if a directory has another model, or what changes it."""
     known_settings.check_files(directory)
     path = os.path.join(directory, published.CONFIG_NAME)
-    found = "bert"
+    found = None
     if file_system.exists(path):
-        found = text_files.read_json_object(path).get("model_type") or found
-    if found != "bert":
-        why = _OTHER_MODELS.get(str(found), "it computes something else")
+        found = text_files.read_json_object(path).get("model_type")
+    if found and found != "bert":
         raise known_settings.Refused(
-            f"{path}: model_type is {found!r}, here it has to be 'bert': "
-            f"{why}; use transformers for it, or a BERT (docs/which_model.md)"
+            f"{path}: model_type is {found!r}, here it has to be 'bert': other "
+            "models compute something else, or read other tokens; use "
+            "transformers for it, or a BERT (docs/which_model.md)"
         )
 
 
 def refuse_other_weights(directory: str) -> None:
     """Raise an error if a directory holds its weights in another format."""
-    for name, (what, how) in _OTHER_WEIGHTS.items():
+    for name, how in _OTHER_WEIGHTS.items():
         if file_system.exists(os.path.join(directory, name)):
             raise UserError(
-                f"{directory} holds its weights in {name} alone. {what}, save "
-                f"it as safetensors: AutoModel.from_pretrained(DIR{how})"
-                ".save_pretrained(NEW_DIR)"
+                f"{directory} holds its weights in {name} alone. Where you "
+                "trust it (reading a pickle runs whatever code is in it), save "
+                f"it as safetensors by transformers{' 4' * bool(how)}: "
+                f"AutoModel.from_pretrained(DIR{how}).save_pretrained(NEW_DIR)"
             )
 
 
@@ -245,10 +218,6 @@ def their_name(key: str) -> str:
     key = re.sub(r"/(gamma|kernel)$", "/weight", key)
     key = re.sub(r"/beta$", "/bias", key)
     return re.sub(r"\blayer_(\d+)", r"layer/\1", key).replace("/", ".")
-
-
-def _is_transposed(key: str) -> bool:
-    return key.endswith("/kernel")
 
 
 # --- Configuration -----------------------------------------------------------
@@ -496,22 +465,17 @@ class Reader:
 
     def _entries(self) -> Iterator[tuple[Any, str]]:
         """Yield (open file, tensor name) of every tensor."""
-        if file_system.exists(
-            os.path.join(self.directory, published.WEIGHTS_NAME)
-        ):
-            wanted: dict[str, set[str]] = {published.WEIGHTS_NAME: set()}
-        else:
-            wanted = {}
-            for name, file_name in read_index(self.directory).items():
-                wanted.setdefault(file_name, set()).add(name)
-        for file_name in sorted(wanted):
+        path = os.path.join(self.directory, published.WEIGHTS_NAME)
+        is_one = file_system.exists(path)
+        places = {} if is_one else read_index(self.directory)
+        for file_name in sorted({*places.values()} or {published.WEIGHTS_NAME}):
             path = os.path.join(self.directory, file_name)
             file = _open(path)
             names = list(file.keys())
-            missing = sorted(wanted[file_name].difference(names))
-            if missing:
+            listed = {name for name in places if places[name] == file_name}
+            if missing := listed.difference(names):
                 raise UserError(
-                    f"{path} lacks {missing[0]}, which "
+                    f"{path} lacks {min(missing)}, which "
                     f"{published.INDEX_NAME} lists; "
                     "download or save the directory again"
                 )
@@ -540,13 +504,14 @@ class Reader:
         shapes = {}
         for key, (file, name) in self._names.items():
             shape = file.get_slice(name).get_shape()
-            shapes[key] = shape[::-1] if _is_transposed(key) else shape
+            shapes[key] = shape[::-1] if key.endswith("/kernel") else shape
         return shapes
 
     def get_tensor(self, key: str) -> np.ndarray:
         """Return a tensor as float32, in the original's orientation."""
         value = _read(*self._names[key])
-        return np.ascontiguousarray(value.T) if _is_transposed(key) else value
+        is_kernel = key.endswith("/kernel")
+        return np.ascontiguousarray(value.T) if is_kernel else value
 
 
 def _open(path: str) -> Any:
@@ -583,7 +548,7 @@ def write_weights(directory: str, tensors: Mapping[str, np.ndarray]) -> None:
     for key, value in tensors.items():
         folder, name = sentence_transformers.file_of(their_name(key))
         files.setdefault(folder, {})[name] = np.ascontiguousarray(
-            value.T if _is_transposed(key) else value
+            value.T if key.endswith("/kernel") else value
         )
     for folder, named in files.items():
         # transformers checks `format`: "pt" is the orientation of its tensors.

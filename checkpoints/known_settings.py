@@ -12,7 +12,8 @@ from typing import Any, NamedTuple
 from base import file_system, logs, text_files
 from base.errors import UserError
 
-from checkpoints import trained_for
+from checkpoints import published
+from checkpoints.trained_for import TrainedFor
 
 APPLIED, REFUSED, WARNED = "applied", "refused", "warned of"
 
@@ -49,7 +50,7 @@ def _read() -> dict[str, dict[str, Setting]]:
         for file, rows in text_files.read_toml(path).items()
     }
     own = dict.fromkeys(
-        trained_for.KEYS, Setting(APPLIED, "written by this project")
+        TrainedFor._fields, Setting(APPLIED, "written by this project")
     )
     found["config.json"] = own | found["config.json"]
     name = "tokenizer_config.json"
@@ -65,6 +66,15 @@ TELLING = tuple(
     name
     for name, found in SETTINGS[FILES].items()
     if found.treatment in (REFUSED, WARNED)
+)
+
+
+# What is read of a model beside the weights of its encoder, as patterns.
+MODEL_FILES = (
+    published.VOCAB_NAME,
+    published.ADDED_TOKENS_NAME,
+    *(name for name in SETTINGS if name != FILES),
+    *(f"*_{kind}/{published.WEIGHTS_NAME}" for kind in ("Dense", "LayerNorm")),
 )
 
 

@@ -120,17 +120,26 @@ def find_training_checkpoint(path: str) -> str:
 
 
 def check_no_checkpoint(directory: str, flag: str) -> None:
-    """Check that a checkpoint can be written without hiding another one.
+    """Check that a model can be written without hiding or changing another.
 
-    The files beside the other one, such as its configuration, would be
-    replaced too, whatever its own name is. The directory need not exist.
+    The files beside another checkpoint, such as its configuration, would be
+    replaced, whatever its own name is, and so would those of other programs.
+    The directory need not exist.
     """
+    from checkpoints.known_settings import MODEL_FILES  # where one is written
+
     check_is_no_pattern(directory, flag)
     folder = RunFolder.read(directory)
-    if names := folder.models or folder.names & {"checkpoint"}:
+    checkpoint = folder.models or folder.names & {"checkpoint"}
+    patterns = BERT_CONFIG_NAME, "onnx/*", *MODEL_FILES
+    paths = tf.io.gfile.glob([os.path.join(directory, x) for x in patterns])
+    others = [os.path.relpath(path, directory) for path in paths]
+    if names := checkpoint or others:
+        what = "a checkpoint" if checkpoint else "files of a model"
+        killed = "" if checkpoint else ", or delete what a killed command left"
         raise UserError(
-            f"--{flag}={directory} holds a checkpoint already "
-            f"({min(names)}); name a new directory"
+            f"--{flag}={directory} holds {what} already "
+            f"({', '.join(sorted(names))}); name a new directory{killed}"
         )
 
 

@@ -49,11 +49,6 @@ _PROMPTS = "config_sentence_transformers.json"
 
 _WEIGHTS = {"Dense": "linear", "LayerNorm": "norm"}  # kind -> layer in it
 
-# Those that a model may have, as patterns.
-_PATTERNS = [n for n in known_settings.SETTINGS if n.startswith("*")]
-_PATTERNS += [f"*_{kind}/{published.WEIGHTS_NAME}" for kind in _WEIGHTS]
-FILES = (_MODULES, _LENGTH, _PROMPTS, *_PATTERNS)
-
 # Up to version 5, these keys of the pooling's file are true of the poolings
 # that are joined, in this order; later versions have `pooling_mode`.
 _OLD_KEYS = {

@@ -152,12 +152,7 @@ class Module(NamedTuple):
 
 NORMALIZE = Module("Normalize")
 
-
-def modules_of(
-    pooling: str, normalize: bool | None = False
-) -> tuple[Module, ...]:
-    """Return a Pooling, and a Normalize if vectors are normalized."""
-    return Module("Pooling", (pooling,)), *[NORMALIZE] * bool(normalize)
+MEAN = Module("Pooling", ("mean",))  # where a model has no modules
 
 
 class TrainedFor(NamedTuple):
@@ -228,10 +223,11 @@ class TrainedFor(NamedTuple):
         the similarity `cosine` None. `place` is for messages.
 
         Raises:
-            UserError: a value is of another type.
+            UserError: a value is of another type, or the modules do not begin
+                with the only Pooling.
         """
         found = cls(*map(json_object.get, cls._fields))
-        for name, kind in (cls.__annotations__ | _OF_MODULES).items():
+        for name, kind in cls.__annotations__.items():
             value = json_object.get(name)
             wanted, is_valid = _TYPES[kind]
             if value is not None and not is_valid(value):
@@ -239,12 +235,21 @@ class TrainedFor(NamedTuple):
                     f"{place}: {name} must be {wanted}, found {value!r}"
                 )
         names, similarity = found.id2label, found.similarity_fn_name
+        modules = found.modules
+        if modules is not None:
+            modules = tuple(Module.from_dict(one, place) for one in modules)
+            kinds = [one.kind for one in modules]
+            if kinds[:1] != ["Pooling"] or "Pooling" in kinds[1:]:
+                raise UserError(
+                    f"{place}: the modules are {', '.join(kinds)}, wanted one "
+                    "Pooling and others behind it"
+                )
         return found._replace(
             similarity_fn_name=None if similarity == "cosine" else similarity,
             id2label=names and {i: str(name) for i, name in names.items()},
             long_texts=found.long_texts
             and LongTexts.from_dict(found.long_texts, place),
-            modules=_read_modules(json_object, place),
+            modules=modules,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -252,27 +257,13 @@ class TrainedFor(NamedTuple):
         found = {n: v for n, v in self._asdict().items() if v is not None}
         if self.long_texts:
             found["long_texts"] = self.long_texts._asdict()
-        found.pop("modules", None)
-        return found | self.module_keys()
-
-    def module_keys(self) -> dict[str, Any]:
-        """Return the keys of a file that say what the modules are.
-
-        Two keys say it of a pooling alone, and with Normalize behind it.
-        """
-        if not self.modules:
-            return {}
-        (pooling, *joined), *_ = (one.poolings for one in self.modules)
-        is_normal = self.modules[-1] == NORMALIZE
-        if not joined and self.modules == modules_of(pooling, is_normal):
-            return {"pooling": pooling, "normalize": is_normal}
-        return {
-            "modules": [
-                {n: value for n, value in one._asdict().items() if value}
-                | {"bias": one.bias}
+        if self.modules:
+            usual = Module._field_defaults
+            found["modules"] = [
+                {n: v for n, v in one._asdict().items() if v != usual.get(n)}
                 for one in self.modules
             ]
-        }
+        return found
 
     @property
     def labels(self) -> tuple[str, ...] | None:
@@ -310,37 +301,6 @@ class TrainedFor(NamedTuple):
         return found
 
 
-# Keys that say in older files, and in those of most models, what the modules
-# are.
-_OF_MODULES = {"pooling": TokenPooling | None, "normalize": bool | None}
-
-KEYS = (*TrainedFor._fields, *_OF_MODULES)  # of bert_config.json
-
-
-def _read_modules(
-    found: Mapping[str, Any], place: str
-) -> tuple[Module, ...] | None:
-    """Return the modules that the keys of `TrainedFor.module_keys` describe.
-
-    Raises:
-        UserError: they do not begin with the only Pooling.
-    """
-    modules = found.get("modules")
-    if modules is None:
-        pooling, normalize = map(found.get, _OF_MODULES)
-        if pooling is None and normalize is None:
-            return None
-        return modules_of(pooling or "mean", normalize)
-    modules = tuple(Module.from_dict(one, place) for one in modules)
-    kinds = [one.kind for one in modules]
-    if [at for at, kind in enumerate(kinds) if kind == "Pooling"] != [0]:
-        raise UserError(
-            f"{place}: the modules are {', '.join(kinds)}, wanted one Pooling "
-            "and others behind it"
-        )
-    return modules
-
-
 def id2label_of(labels: Iterable[Any]) -> dict[str, Any]:
     """Return `id2label` of labels in the order of the outputs."""
     return {str(number): label for number, label in enumerate(labels)}
@@ -361,7 +321,6 @@ _TYPES = {
         lambda value: type(value) is int and 1 <= value < 2**31,
     ),
     Activation | None: _one_of(Activation),
-    TokenPooling | None: _one_of(TokenPooling),
     Similarity | None: _one_of(Similarity),
     tuple[Module, ...] | None: (
         "a list of modules",

@@ -730,6 +730,7 @@ def test_files_of_weights_that_are_not_read(directory, tmp_path):
         ({"input": "nothing"}, "no such checkpoint"),
         ({"vocab_file": "nothing"}, "cannot read the vocabulary"),
         ({"output": "model"}, "holds a checkpoint already"),
+        ({"output": "theirs"}, "files of a model already (tokenizer.json)"),
         ({"output": "model/config.json/out"}, "cannot be written"),
         ({"do_lower_case": True}, "was trained with False"),
     ],
@@ -738,8 +739,11 @@ def test_flags_that_cannot_work(directory, tmp_path, monkeypatch, flags, word):
     monkeypatch.chdir(tmp_path)
     (directory / "tokenizer_config.json").write_text('{"do_lower_case": false}')
     (directory / "vocab.txt").write_text("[PAD]\n")
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / "tokenizer.json").write_text("theirs")
     values = {"input": "model", "output": "out", "output_format": "original"}
     assert word in scripts.error_of(convert_checkpoint, **(values | flags))
+    assert (tmp_path / "theirs" / "tokenizer.json").read_text() == "theirs"
 
 
 def test_capitals_in_the_vocabulary_are_a_casing(directory, tmp_path):

@@ -34,11 +34,20 @@ OTHERS = {
 }
 VECTORS = {
     "embeddings": {},
-    "maximum": {"pooling": "max", "normalize": True},
-    "first numbers": {"pooling": "cls", "truncate_dim": 8},
+    "maximum": {
+        "modules": [
+            {"kind": "Pooling", "poolings": ["max"]},
+            {"kind": "Normalize"},
+        ]
+    },
+    "first numbers": {
+        "modules": [{"kind": "Pooling", "poolings": ["cls"]}],
+        "truncate_dim": 8,
+    },
 }
 KINDS = [*litert_files.TEXTS, *OTHERS, *VECTORS]
-KINDS.remove("sentence_score")
+for kind in ("sentence_score", "multiple_choice"):
+    KINDS.remove(kind)
 KINDS.remove("classifier with a BiLSTM")
 FAST = ("gelu_erf", "question_answering", "maximum")
 
@@ -70,8 +79,6 @@ def wanted_of(graph: TaskGraph, rows: dict) -> dict[str, np.ndarray]:
     found = graph.model.outputs(rows)
     for name in ("probabilities", "value"):
         found.pop(name, None)
-    if graph.task.name == "multiple_choice":
-        return {"logits": found["logits"][:, None]}
     if graph.task.name == "embeddings":
         output = graph.model.bert(**graph.model.encoder_inputs(rows))
         found["sequence_output"] = output.sequence_output
@@ -172,14 +179,15 @@ def test_files_beside_a_converted_model(tmp_path):
     written = (out / "onnx" / "model.onnx").read_bytes()
     (out / "model.safetensors").unlink()
     line = scripts.error_of(convert_checkpoint, output=out, **flags)
-    assert "out/onnx exists already" in line
+    names = "(config.json, onnx/model.onnx, onnx/model_quantized.onnx, "
+    assert names in line
     assert (out / "onnx" / "model.onnx").read_bytes() == written
 
 
 @pytest.mark.parametrize(
     ("kind", "more", "word"),
     [
-        ("multiple_choice", {}, "no layout"),
+        ("multiple_choice", {}, "lacks choices"),
         ("classifier", {"task": "multi_label_classification"}, "no layout"),
         ("classifier with a BiLSTM", {}, "BiLSTM"),
     ],
@@ -243,6 +251,21 @@ def test_size_is_the_weights_alone(tmp_path, monkeypatch):
     monkeypatch.setattr(onnx_file, "_MOST_BYTES", size - 1)
     with pytest.raises(UserError, match="an ONNX file holds"):
         onnx_file.check(settings, "--onnx")
+
+
+@pytest.mark.parametrize(
+    ("file_format", "name"), [("onnx", "m"), ("litert", "m.onnx")]
+)
+def test_readers_know_a_file_by_its_name(tmp_path, file_format, name):
+    """It is refused before the model is read."""
+    line = scripts.error_of(
+        export_saved_model,
+        format=file_format,
+        init_checkpoint=tmp_path / "nothing",
+        export_dir=tmp_path / name,
+    )
+    assert f"/{name} with --format={file_format}: the name of an ONNX" in line
+    assert not list(tmp_path.iterdir())
 
 
 def test_without_onnxruntime(tmp_path, encoder_dir, monkeypatch):

@@ -57,7 +57,7 @@ class Flags:
     """The words that are new, and the checkpoint to write."""
 
     output_dir: str = flag(required=True, is_output=True, alias="output")
-    """Directory to write; must not hold a checkpoint."""
+    """Directory to write; must not hold files of a model."""
 
     new_words_file: str | None = flag(
         excludes={"num_new_words": "a list of words, or so many to be chosen"}

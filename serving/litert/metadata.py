@@ -167,20 +167,19 @@ def read_files(path: str) -> dict[str, bytes]:
                 )
             with zipfile.ZipFile(file) as archive:
                 entries = archive.infolist()
-                names = [entry.filename for entry in entries]
-                if len(set(names)) < len(names):
-                    raise UserError(
-                        f"--model={path} has two files of one name inside: "
-                        f"{', '.join(sorted(names)[:10])}"
-                    )
+                names = {entry.filename for entry in entries}
                 # Compressed ones, or several at one place, could be larger
                 # than the memory.
-                sizes = [entry.file_size for entry in entries]
-                if any(
-                    entry.compress_type or entry.compress_size != size
-                    for entry, size in zip(entries, sizes, strict=True)
-                ) or sum(sizes) > os.path.getsize(path):
-                    raise zipfile.BadZipFile("files that are not stored")
+                if (
+                    len(names) < len(entries)
+                    or any(x.compress_type for x in entries)
+                    or any(x.compress_size != x.file_size for x in entries)
+                    or sum(x.file_size for x in entries) > os.path.getsize(path)
+                ):
+                    raise zipfile.BadZipFile(
+                        f"{', '.join(names)[:200]}: files that are not stored, "
+                        "or two of one name"
+                    )
                 return {name: archive.read(name) for name in names}
     except OSError as error:
         reason = error.strerror or str(error)

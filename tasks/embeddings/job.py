@@ -13,7 +13,7 @@ import numpy as np
 from absl import logging
 
 from checkpoints.model import Checkpoint
-from checkpoints.trained_for import NORMALIZE, modules_of
+from checkpoints.trained_for import MEAN, NORMALIZE, Module
 from tasks import long_texts, nearest, rows, signs
 from tasks.classifier.scores import number_scores
 from tasks.embeddings import data as embeddings_data
@@ -61,9 +61,9 @@ class EmbeddingsJob(FineTuningJob):
         own, normalize = source.trained_for, options.normalize
         if not options.pooling:
             source.check_vectors("give --pooling, for new ones of its encoder")
-        modules = [*(own.modules or modules_of("mean"))]
+        modules = [*(own.modules or [MEAN])]
         if options.pooling:
-            modules[:1] = modules_of(options.pooling)
+            modules[0] = Module("Pooling", (options.pooling,))
         if normalize is not None:
             if modules[-1] == NORMALIZE:
                 modules.pop()
@@ -179,7 +179,7 @@ class EmbeddingsJob(FineTuningJob):
         """Return also what is learned."""
         return super().data_fingerprint() | {
             **dataclasses.asdict(self.learning),
-            **self.source.trained_for.module_keys(),
+            "modules": self.source.trained_for.to_dict()["modules"],
         }
 
     def texts(self, data: DataSet) -> list[tuple[str, str | None]]:

@@ -10,7 +10,7 @@ from base.flags import flag
 from checkpoints.model import Checkpoint
 from checkpoints.published import WEIGHTS_NAME
 from checkpoints.sentence_transformers import PROMPTS_LEFT_OUT
-from checkpoints.trained_for import TrainedFor, modules_of
+from checkpoints.trained_for import MEAN, TrainedFor
 from tasks.rows import Unit
 from tasks.task import Outputs, Prediction, RowTask, TaskSettings, number
 
@@ -93,8 +93,8 @@ class Embeddings(RowTask):
 
     def description(self) -> dict[str, Any]:
         """Return also what vectors are made of."""
-        own = self.checkpoint.trained_for.module_keys()
-        return super().description() | own
+        modules = self.checkpoint.trained_for.to_dict().get("modules")
+        return super().description() | {"modules": modules}
 
     # --- Model ---------------------------------------------------------------
 
@@ -104,7 +104,7 @@ class Embeddings(RowTask):
         options, own = settings.options, settings.checkpoint.trained_for
         size = options.embedding_size
         model = settings.checkpoint.changed(
-            modules=own.modules or modules_of("mean"),
+            modules=own.modules or (MEAN,),
             # The given size takes its place.
             truncate_dim=None if size else own.truncate_dim,
         )

@@ -247,21 +247,13 @@ def test_of_two_configurations_the_one_of_the_weights_is_read(
     assert open_checkpoint(str(directory)).config.hidden_act == "gelu"
 
 
-@pytest.mark.parametrize(
-    "model_type, words",
-    [
-        ("distilbert", "neither segments nor a pooler"),
-        ("roberta", "counts positions from 2"),
-        ("modernbert", "rotates vectors"),
-        ("t5", "computes something else"),
-    ],
-)
-def test_other_models_are_refused_by_name(directory, model_type, words):
+@pytest.mark.parametrize("model_type", ["distilbert", "roberta", "t5"])
+def test_other_models_are_refused_by_name(directory, model_type):
     """Before their tokenizer, and whatever format their weights have."""
     config = {"layer_norm_eps": 1e-5, "model_type": model_type}
     (directory / "config.json").write_text(json.dumps(config))
     (directory / "tokenizer.json").write_text('{"model": {"type": "BPE"}}')
-    words = f"config.json: model_type is '{model_type}'.*: .*{words}.*; use"
+    words = f"config.json: model_type is '{model_type}'.*something else.*; use"
     for name in ("tf_model.h5", "pytorch_model.bin", "model.onnx"):
         with pytest.raises(UserError, match=words):
             open_checkpoint(str(directory))

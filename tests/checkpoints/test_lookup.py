@@ -87,6 +87,31 @@ def test_a_directory_with_any_checkpoint_is_not_written_to(tmp_path, name):
         lookup.check_no_checkpoint(str(tmp_path), "output_dir")
 
 
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["tokenizer.json"],
+        ["modules.json", "vocab.txt"],
+        ["bert_config.json"],
+        ["1_Pooling/config.json"],
+        ["2_Dense/model.safetensors"],
+        ["onnx/model.onnx"],
+    ],
+)
+def test_files_of_other_programs_are_not_replaced(tmp_path, names):
+    for name in ("README.md", ".git/config", "data/vocab.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    lookup.check_no_checkpoint(str(tmp_path), "output")
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    words = f"--output={tmp_path} holds files of a model already "
+    with pytest.raises(UserError) as caught:
+        lookup.check_no_checkpoint(str(tmp_path), "output")
+    assert str(caught.value).startswith(f"{words}({', '.join(names)}); ")
+
+
 def test_files_beside_a_prefix_and_in_a_directory(tmp_path, monkeypatch):
     (tmp_path / "vocab.txt").write_text("")
     found = str(tmp_path / "vocab.txt")

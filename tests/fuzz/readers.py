@@ -415,9 +415,7 @@ _LOGITS = np.ones((3, 8), np.float32)
         squad_answers.THRESHOLD: {"threshold": 0.5, "weights": []},
         "logits.npz": _npz(start_logits=_LOGITS, end_logits=_LOGITS),
     },
-    failed=(
-        (squad_answers.THRESHOLD, b'{"threshold": 1%s}' % (b"0" * 400)),
-    ),
+    failed=((squad_answers.THRESHOLD, b'{"threshold": 1%s}' % (b"0" * 400)),),
 )
 def squad_answers_of_runs(folder):
     squad_answers.null_threshold(None, [], str(folder))

