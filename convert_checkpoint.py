@@ -170,7 +170,7 @@ def onnx_settings(checkpoint: Checkpoint) -> TaskSettings:
     if checkpoint.windows:  # others read one row, of which a warning tells
         checkpoint = checkpoint.changed(long_texts=None)
     settings = loading.describe(checkpoint)
-    if settings.task == "multi_label_classification":
+    if settings.task in ("multiple_choice", "multi_label_classification"):
         raise UserError(
             f"--onnx: {checkpoint.prefix} does {settings.task}, for which "
             "programs that read ONNX files have no layout; leave --onnx out, "

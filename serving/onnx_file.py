@@ -50,7 +50,6 @@ def check(settings: TaskSettings, flag: str, quantize: bool = False) -> None:
     direction = checkpoint.config.attention_direction
     lacking = {
         "scores of sentences": settings.task == "sentence_score",
-        "choices": settings.task == "multiple_choice",
         "a BiLSTM": checkpoint.trained_for.bilstm_layers,
         "--long_texts=windows": checkpoint.windows,
         f"attention that is {direction}": direction != modeling.BIDIRECTIONAL,

@@ -67,7 +67,7 @@ def settings_of(path: str) -> TaskSettings:
     """Return the settings of the model in a file.
 
     Raises:
-        UserError: there is no such file, or not one that this project runs.
+        UserError: there is no such file, or not one of this project.
     """
     model, found = _read(path), {}
     for name in ("export.json", "vocab.txt"):
@@ -81,13 +81,7 @@ def settings_of(path: str) -> TaskSettings:
     place = f"{path}: export.json inside"
     described = text_files.json_object(place, found["export.json"])
     vocabulary = Vocabulary("vocab.txt inside", found["vocab.txt"].encode())
-    settings = registry.described(described, place, path, vocabulary)
-    if settings.task == "masked_lm":
-        raise UserError(
-            f"{path} fills [MASK]s, for which this project runs no ONNX file: "
-            "give the checkpoint, or a file of --format=litert"
-        )
-    return settings
+    return registry.described(described, place, path, vocabulary)
 
 
 class OpenVinoModel(FileModel):
@@ -124,9 +118,10 @@ class OpenVinoModel(FileModel):
         self._request = compiled.create_infer_request()
 
     def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:
-        """Return the outputs of input_ids and so on, [B, S]."""
+        """Return the outputs of input_ids and so on, [B, S] or [B, C, S]."""
+        *leading, length = features["input_ids"].shape
         rows = {
-            theirs: features[ours].astype(np.int64)
+            theirs: features[ours].reshape(-1, length).astype(np.int64)
             for theirs, ours in zip(INPUTS, INPUT_NAMES, strict=True)
         }
         try:
@@ -135,14 +130,29 @@ class OpenVinoModel(FileModel):
             raise _unusable(self.path, error) from error
         outputs = {output.any_name: x for output, x in found.items()}
         if "logits" in outputs:
-            outputs = self._of_logits(outputs["logits"])
+            logits = outputs["logits"]
+            logits = logits.reshape(*leading, *logits.shape[1:])
+            outputs = self._of_logits(logits, features["input_ids"])
         return self.task.outputs_of(outputs)
 
-    def _of_logits(self, logits: np.ndarray) -> Outputs:
+    def _of_logits(self, logits: np.ndarray, ids: np.ndarray) -> Outputs:
         """Return `numbers` of the task's graph for the logits of a file."""
         task = self.task
+        if task.name == "multiple_choice":
+            return {"logits": logits[..., 0]}
         if task.name == "multi_label_classification":
             return {"probabilities": ACTIVATIONS["sigmoid"](logits)}
+        if task.name == "masked_lm":
+            vocab = task.tokenizer.vocab
+            is_mask = ids == vocab["[MASK]"]  # [B, S]
+            # The masks of each row come first, in order.
+            at = np.argsort(~is_mask, axis=1, kind="stable")[..., None]
+            at = at[:, : is_mask.sum(1).max()]  # [B, M, 1]
+            shares = np.take_along_axis(logits, at, 1)[..., : len(vocab)]
+            best = np.argsort(-shares, axis=-1, kind="stable")
+            best = best[..., : task.options.top_k]
+            scores = np.take_along_axis(softmax(shares), best, -1)
+            return {"token_ids": best, "scores": scores}
         if task.labels is None:
             name = task.checkpoint.trained_for.output_activation
             return {"value": ACTIVATIONS[name](logits)[:, 0]}

@@ -336,7 +336,6 @@ def test_onnx(made_of, case, tmp_path):
         made.flags.get("long_texts") == "windows",
         made.flags.get("bilstm_layers"),
         config.attention_direction != modeling.BIDIRECTIONAL,
-        case.script == "run_swag",
     )
     if any(lacking):
         line = scripts.error_of(exports.export_saved_model, **flags)
