@@ -119,6 +119,11 @@ def with_metadata(
     for index in graph.inputs:
         tensor = graph.tensors[index]
         tensor.shape, tensor.shapeSignature = [1, length], None
+    for index in graph.outputs if "token_ids" not in outputs else ():
+        tensor = graph.tensors[index]
+        pairs = zip(tensor.shapeSignature, (1, length, -1), strict=False)
+        tensor.shape = [size if known < 0 else known for known, size in pairs]
+        tensor.shapeSignature = None
     buffer = schema.BufferT()
     buffer.data = np.frombuffer(content, np.uint8)
     model.buffers.append(buffer)

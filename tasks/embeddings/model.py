@@ -68,7 +68,9 @@ class SentenceEncoder(TaskModel):
         x = x[:, : self.size]
         if self.normalize:
             x = unit_length(x)
-        return tf.reshape(x[:, : self.width], [*leading, self.width])
+        x = x[:, : self.width]
+        # LiteRT in JavaScript loses an output whose shape is computed.
+        return tf.reshape(x, [*leading, self.width]) if leading[1:] else x
 
     def outputs(self, features: dict[str, tf.Tensor]) -> dict[str, tf.Tensor]:
         """Return the vector of each text, [B, D]."""

