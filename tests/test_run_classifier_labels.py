@@ -1,5 +1,6 @@
 """run_classifier.py with fine-tuned models: labels and pairs."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -212,11 +213,12 @@ def test_a_class_without_examples_has_no_weight(
     [
         (1, "balanced", [2 / 4, 1, 4 / 2, 1]),
         (2, "balanced", [2 / 5, 1, 4 / 3, 6 / 1]),
+        (1, {"a": 3, "all": 3, "b": 3, "rare": 3}, [3, 3, 3, 3]),
         (1, None, [1, 1, 1, 1]),
     ],
 )
 def test_positives_of_labels_are_weighted(tmp_path, caplog, fold, own, weights):
-    """By negatives / positives of the rows of this fold's training.
+    """By negatives / positives of the rows of this fold's training, or a file.
 
     The one row of the label "rare" is trained on in the second fold alone. All
     rows have the label "all".
@@ -227,6 +229,9 @@ def test_positives_of_labels_are_weighted(tmp_path, caplog, fold, own, weights):
     model = write_model(tmp_path / "model", ["x", "y"], is_pair=False)
     flags = flags_for(model, tmp_path, tmp_path, do_eval=False)
     flags |= {"multi_label": True, "num_folds": 2, "fold": fold}
+    if isinstance(own, dict):
+        (tmp_path / "own.json").write_text(json.dumps(own))
+        own = tmp_path / "own.json"
     parsed = scripts.parse(run_classifier, **flags, class_weights=own)
     settings = finetuning_flags.read_settings(parsed, RunFolder(""))
     with caplog.at_level("INFO", logger="absl"):

@@ -86,7 +86,7 @@ OWN = {
             "--train_file needs --task_name=tsv",
         ),
         ({"regression": True}, "is not a number"),
-        ({"class_weights": "/nowhere"}, "--class_weights"),
+        ({"class_weights": "/nowhere"}, 'balanced, or a JSON file {"label":'),
         ({"multi_label": True, "label_smoothing": 0.1}, "--multi_label"),
         ({"regression": True, "label_smoothing": 0.1}, "--label_smoothing"),
         ({"long_texts": "windows", "doc_stride": 23}, "--doc_stride=23"),

@@ -7,9 +7,9 @@ reads their rows.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
-from base import logs, tables
+from base import file_system, logs, tables, text_files
 from base.errors import UserError, counted
 
 import numpy as np
@@ -142,6 +142,34 @@ def _read_labels(files: TaskFiles) -> tuple[str, ...]:
     # value if all labels are numbers, since as text "10" comes before "9".
     ordered = sorted(labels)
     return tuple(sorted(ordered, key=float) if are_numbers else ordered)
+
+
+def read_class_weights(path: str, labels: Sequence[str]) -> list[float]:
+    """Return the weights of the labels, in their order, from a JSON file.
+
+    Raises:
+        UserError: the file does not have a positive number for each label.
+    """
+    if not file_system.exists(path):
+        raise UserError(
+            f"--class_weights={path}: no such file, wanted balanced, or a JSON "
+            'file {"label": weight, ...}'
+        )
+    found = text_files.read_json_object(path)
+    if sorted(found) != sorted(labels):
+        raise UserError(
+            f"--class_weights={path} has weights of "
+            f"{', '.join(found) or 'no class'}, wanted a JSON object with a "
+            f"number for each of {', '.join(labels)}"
+        )
+    for label, weight in found.items():
+        is_number = isinstance(weight, (int, float)) and weight is not True
+        if not is_number or not 0 < weight < 1e6:
+            raise UserError(
+                f"--class_weights={path}: the weight of {label!r} is {weight}, "
+                "wanted a number above 0 and below a million"
+            )
+    return [float(found[label]) for label in labels]
 
 
 def _is_finite(text: str, dtype: type = np.float64) -> bool:

@@ -11,14 +11,12 @@ _ONE_LABEL = "it is for one class per example, learned from its label"
 class Options:
     """The loss."""
 
-    class_weights: str | None = flag(
-        choices=("balanced",), excludes={"teacher_answers": _ONE_LABEL}
-    )
+    class_weights: str | None = flag(excludes={"teacher_answers": _ONE_LABEL})
     """How much an example of each class counts in the training loss: balanced,
-    so that rare classes count as much as frequent ones. With multi_label how
-    much the examples that have a label count in its loss, those without it
-    counting 1: as many times as there are examples without it for one that has
-    it. For other weights repeat rows of the training file."""
+    so that rare classes count as much as frequent ones; or a JSON file,
+    {"label": weight, ...}. With multi_label how much the examples that have a
+    label count in its loss, those without it counting 1; balanced: as many
+    times as there are examples without it for one that has it."""
 
     label_smoothing: float = flag(
         0.0,

@@ -29,6 +29,8 @@ from tasks.task import Outputs
 
 HELD_OUT = "heldout.csv"  # the rows that a fraction of the training set is
 
+BALANCED = "balanced"  # class_weights
+
 _SHOWN = 5  # examples in the log, as in the original
 
 
@@ -66,6 +68,11 @@ class ClassifierJob(FineTuningJob):
                     f"--{name}={value} is for classes, and this task has "
                     "numbers: leave it out"
                 )
+        self.class_weights: Sequence[float] | str | None = options.class_weights
+        if self.class_weights and self.class_weights != BALANCED:
+            self.class_weights = classifier_data.read_class_weights(
+                options.class_weights, files.labels
+            )
         long_texts.check_single(source.long_texts, files.takes_pairs)
         if self.is_regression:
             self.objective = classifier_model.REGRESSION
@@ -194,10 +201,14 @@ class ClassifierJob(FineTuningJob):
                 ", ".join(labels[n] for n in np.flatnonzero(counts == 0)),
             )
         weights = np.ones(len(labels))
-        if self.flags.class_weights:
-            what, weights = "classes", balanced_weights(counts)
+        if self.class_weights:
+            what, weights = "classes", np.array(self.class_weights)
             if self.files.multi_label:
-                what, weights = "positives", positive_weights(counts, len(ids))
+                what = "positives"
+            if self.class_weights == BALANCED and self.files.multi_label:
+                weights = positive_weights(counts, len(ids))
+            elif self.class_weights == BALANCED:
+                weights = balanced_weights(counts)
             pairs = zip(labels, weights, strict=True)
             shown = (f"{label} {weight:.4g}" for label, weight in pairs)
             logging.info("Weights of the %s: %s", what, ", ".join(shown))
@@ -214,7 +225,7 @@ class ClassifierJob(FineTuningJob):
         """Return the settings of the loss."""
         return {
             "label_smoothing": self.flags.label_smoothing or None,
-            "class_weights": self.flags.class_weights,
+            "class_weights": self.class_weights,
         }
 
     # --- Scores and predictions ----------------------------------------------
