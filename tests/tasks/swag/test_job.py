@@ -30,6 +30,7 @@ def create_job(tmp_path: Path, length: int = 12) -> job.SwagJob:
         do_eval=False,
         do_predict=False,
         eval_steps=0,
+        is_rate_given=True,
     )
     source = settings_of(
         "multiple_choice",
