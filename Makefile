@@ -135,6 +135,7 @@ $(CLIENTS)/runtime.stamp: $(wildcard tests/clients/*.txt tests/clients/*.json) \
 
 $(ARM)/ready.stamp: tests/arm/setup.sh $(wildcard requirements*.txt) \
   | $(VENV)/dev.stamp
+	rm -rf $(ARM)
 	sh tests/arm/setup.sh $(ARM)
 	@touch $@
 

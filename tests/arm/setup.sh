@@ -3,25 +3,24 @@
 #
 #   sh tests/arm/setup.sh ROOT [RELEASE PYTHON]   default: bookworm 3.11
 #
-# QEMU runs its programs on x86-64, one by one, on the kernel of this machine.
-# It needs root, and 2.4 GB. tests/arm/run.sh runs a command in it.
+# ROOT must not exist, and takes 2.4 GB. QEMU runs its programs on x86-64, on the
+# kernel of this machine; tests/arm/run.sh runs a command in it.
 set -eu
 root=$(realpath -m "$1") release=${2:-bookworm} version=${3:-3.11}
-pip=${PIP:-.venv/bin/python -m pip}
-ls /usr/libexec/qemu-binfmt/aarch64-binfmt-P >/dev/null && command -v mmdebstrap || {
-  echo "ERROR: install Debian's packages qemu-user-static and mmdebstrap" >&2
+pip=".venv/bin/python -m pip"
+format=/usr/lib/binfmt.d/qemu-aarch64.conf
+if [ "$(id -u)" != 0 ] || [ ! -e $format ] || [ ! -e /usr/bin/mmdebstrap ]; then
+  echo "ERROR: needs root, and Debian's packages qemu-user-static and mmdebstrap" >&2
   exit 1
-}
+fi
 
 # The kernel opens QEMU when it is told of it, so ROOT needs no copy (flag F), and
 # also child processes are emulated.
 formats=/proc/sys/fs/binfmt_misc
 [ -e $formats/register ] || mount -t binfmt_misc binfmt_misc $formats
-[ -e $formats/qemu-aarch64 ] ||
-  cat /usr/lib/binfmt.d/qemu-aarch64.conf >$formats/register
+[ -e $formats/qemu-aarch64 ] || cat $format >$formats/register
 
 # Packages are not configured: their scripts, emulated, would take nine minutes.
-rm -rf "$root"
 mmdebstrap --quiet --architectures=arm64 --variant=extract \
   --include=base-files,bash,coreutils,dash,libc-bin,libgomp1,libstdc++6,tzdata,"python$version" \
   "$release" "$root"

@@ -114,12 +114,14 @@ def write_records(machine: str, folder: Path) -> Path:
 
 
 def test_corpus_vocabulary_and_records_have_the_same_bytes(tmp_path):
-    x86, arm = (files_of(write_records(m, tmp_path / m)) for m in PYTHON)
+    for machine in PYTHON:  # under one path, which files of a job tell
+        write_records(machine, tmp_path / "data").rename(tmp_path / machine)
+    x86, arm = (files_of(tmp_path / machine) for machine in PYTHON)
     assert len(x86) > 3 and x86 == arm
 
 
 @pytest.mark.parametrize(
-    "dtype, tolerance", [("float32", 1e-6), ("bfloat16", 0.005)]
+    "dtype, tolerance", [("float32", 1e-5), ("bfloat16", 0.01)]
 )
 def test_twenty_steps_end_near_the_same_weights(tmp_path, dtype, tolerance):
     data = write_records("x86", tmp_path / "data")
@@ -141,9 +143,11 @@ def test_twenty_steps_end_near_the_same_weights(tmp_path, dtype, tolerance):
             max_seq_length=64,
             max_predictions_per_seq=10,
             num_train_steps=20,
+            num_warmup_steps=2,
             learning_rate=1e-3,
             train_batch_size=8,
             dtype=dtype,
+            jit_compile=False,
         )
     x86, arm = (tiny.weights_of(tmp_path / m / "model.ckpt-20") for m in PYTHON)
     tiny.assert_same(x86, arm, tolerance)
@@ -176,7 +180,7 @@ def test_predictions_and_exports_are_those_of_x86(tmp_path, minilm):
             input_file=texts,
             output_dir=folder,
         )
-        (answers,) = folder.iterdir()
+        (answers,) = folder.glob("predictions-*")
         run(
             machine,
             "export_saved_model.py",
