@@ -120,10 +120,17 @@ def test_corpus_vocabulary_and_records_have_the_same_bytes(tmp_path):
     assert len(x86) > 3 and x86 == arm
 
 
+def weights_of(folder: Path) -> np.ndarray:
+    """Return all weights of a run, one after the other."""
+    weights = tiny.weights_of(folder / "bert_model.ckpt")
+    return np.concatenate([weights[name].ravel() for name in sorted(weights)])
+
+
 @pytest.mark.parametrize(
-    "dtype, tolerance", [("float32", 1e-5), ("bfloat16", 0.01)]
+    "dtype, tolerance", [("float32", 5e-6), ("bfloat16", 5e-4)]
 )
 def test_twenty_steps_end_near_the_same_weights(tmp_path, dtype, tolerance):
+    """In the mean: Adam's updates are as large where a gradient is rounding."""
     data = write_records("x86", tmp_path / "data")
     sizes = tiny.config_of(
         (data / "vocab.txt").read_text("utf-8").split("\n")[:-1],
@@ -149,8 +156,8 @@ def test_twenty_steps_end_near_the_same_weights(tmp_path, dtype, tolerance):
             dtype=dtype,
             jit_compile=False,
         )
-    x86, arm = (tiny.weights_of(tmp_path / m / "model.ckpt-20") for m in PYTHON)
-    tiny.assert_same(x86, arm, tolerance)
+    x86, arm = (weights_of(tmp_path / machine) for machine in PYTHON)
+    assert np.abs(x86 - arm).mean() < tolerance
 
 
 @pytest.fixture
