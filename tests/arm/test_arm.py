@@ -28,7 +28,8 @@ PYTHON = {
     "x86": [sys.executable],
     "arm": ["sh", "tests/arm/run.sh", str(ARM), "python"],
 }
-FAST = ("-m", "not (slow or nightly or hosts)")
+# Without Beam, which is not installed there.
+FAST = ("-m", "not (slow or nightly or hosts)", "--ignore-glob=*beam*")
 TEXTS = [
     "A man plays the guitar.",
     "Élodie déjeune à São Paulo: naïve, ŁÓDŹ.",
@@ -72,9 +73,9 @@ LONGEST = (
             *map(LONGEST.format, ("uncased", "cased")),
             "tests/test_tokenization.py",
         ),
-        ["tests/test_modeling.py::test_outputs_and_losses_are_the_originals"],
+        ("-koriginals or 16_bit", "tests/test_modeling.py"),
         # With XLA, and without.
-        ["tests/test_run_pretraining_golden.py", "-kthirty"],
+        ("-kthirty", "tests/test_run_pretraining_golden.py"),
         ["tests/test_run_pretraining.py::test_kill_9_and_start_again"],
     ],
     ids=lambda arguments: arguments[-1].split("/")[-1],
@@ -126,10 +127,7 @@ def weights_of(folder: Path) -> np.ndarray:
     return np.concatenate([weights[name].ravel() for name in sorted(weights)])
 
 
-@pytest.mark.parametrize(
-    "dtype, tolerance", [("float32", 5e-6), ("bfloat16", 5e-4)]
-)
-def test_twenty_steps_end_near_the_same_weights(tmp_path, dtype, tolerance):
+def test_twenty_steps_end_near_the_same_weights(tmp_path):
     """In the mean: Adam's updates are as large where a gradient is rounding."""
     data = write_records("x86", tmp_path / "data")
     sizes = tiny.config_of(
@@ -153,11 +151,10 @@ def test_twenty_steps_end_near_the_same_weights(tmp_path, dtype, tolerance):
             num_warmup_steps=2,
             learning_rate=1e-3,
             train_batch_size=8,
-            dtype=dtype,
             jit_compile=False,
         )
     x86, arm = (weights_of(tmp_path / machine) for machine in PYTHON)
-    assert np.abs(x86 - arm).mean() < tolerance
+    assert np.abs(x86 - arm).mean() < 5e-6
 
 
 @pytest.fixture
