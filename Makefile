@@ -7,6 +7,7 @@
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make test-clients  other programs on exported models: Node, 4 GB, five minutes
+# make test-arm        Linux on ARM, emulated: root, QEMU, 2.4 GB, 15 minutes
 # make lint   ruff and the import rule
 # make docs   the documentation as a site in site/, with the Python reference
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
@@ -20,11 +21,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 ACCELERATORS := .venv-accelerators
 CLIENTS := .venv-clients
+ARM := .arm
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-all test-hosts test-notebooks test-browser \
-  test-accelerators test-clients lint docs gpu bench clean
+  test-accelerators test-clients test-arm lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -68,6 +70,10 @@ test-clients: $(VENV)/dev.stamp $(CLIENTS)/runtime.stamp
 	CLIENTS_PYTHON=$(CLIENTS)/bin/python \
 	  $(BIN)/python -m pytest -s -rs tests/clients
 
+# With Debian's packages qemu-user-static and mmdebstrap. QEMU 10 is faster than 7.
+test-arm: $(VENV)/dev.stamp $(ARM)/ready.stamp
+	ARM_ROOT=$(ARM) $(PYTEST) tests/arm
+
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -86,7 +92,7 @@ bench: $(VENV)/runtime.stamp
 	$(BIN)/python -m tools.benchmark
 
 clean:
-	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) demo_output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) $(ARM) demo_output .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -125,6 +131,12 @@ $(CLIENTS)/runtime.stamp: $(wildcard tests/clients/*.txt tests/clients/*.json) \
 	if command -v npm; then ONNXRUNTIME_NODE_INSTALL=skip \
 	  npm install --prefix tests/clients --ignore-scripts --no-audit --no-fund \
 	  --no-package-lock; fi
+	@touch $@
+
+$(ARM)/ready.stamp: tests/arm/setup.sh $(wildcard requirements*.txt) \
+  | $(VENV)/dev.stamp
+	rm -rf $(ARM)
+	sh tests/arm/setup.sh $(ARM)
 	@touch $@
 
 $(VENV)/notebooks.stamp: requirements-notebooks.txt $(VENV)/dev.stamp

@@ -135,10 +135,17 @@ def cpu_flags() -> set[str]:
 
 
 def processor() -> str:
-    """Return the processor's name, or its kind where that is all one knows."""
+    """Return the processor's name, or its kind where that is all one knows.
+
+    Of ARM's Linux tells the numbers alone, such as "aarch64, implementer 0x41,
+    part 0xd0c" of a Neoverse-N1; lscpu knows names for them.
+    """
     if found := re.search(r"^model name\s*:(.*)", _cpuinfo(), re.MULTILINE):
         return found[1].strip()
-    return platform.processor() or platform.machine()
+    numbers = re.compile(r"^CPU (implementer|part)\s*: (\w+)", re.MULTILINE)
+    pairs = dict.fromkeys(numbers.findall(_cpuinfo()))
+    kind = platform.processor() or platform.machine()
+    return ", ".join([kind, *map(" ".join, pairs)])
 
 
 def _cpuinfo() -> str:

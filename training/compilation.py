@@ -6,7 +6,7 @@ Every such decision of the project is made here. What is best differs:
          sum over the devices stays outside.
     CPU  the elementwise operations alone (ops/elementwise.py) and, on one
          device, the optimizer's update. XLA's own matrix products are slower
-         on a CPU than TensorFlow's, which use oneDNN. A run of many lengths
+         on an x86 CPU than TensorFlow's, by oneDNN. A run of many lengths
          and fewer than 2,000 steps is traced once, with the length unknown,
          and compiles the elementwise operations where that saves more time
          than it takes.

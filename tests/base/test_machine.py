@@ -3,6 +3,7 @@
 import errno
 import math
 import os
+import platform
 
 from base import file_system, machine
 from base.errors import UserError
@@ -49,6 +50,23 @@ def test_the_memory_of_the_machine_or_its_group(tmp_path, group, file):
     assert found == (201_024, "this control group (container)")
     path.write_text("max\n")
     assert machine.free_bytes(tmp_path) == (410_624, "this machine")
+
+
+def test_a_processor_that_has_numbers_and_no_name(monkeypatch):
+    """As /proc/cpuinfo of an ARM server with two kinds of cores."""
+    core = (
+        "processor\t: {}\nFeatures\t: fp asimd sve\nCPU implementer\t: 0x41\n"
+        "CPU architecture: 8\nCPU part\t: {}\nCPU revision\t: 1\n\n"
+    )
+    cores = [
+        core.format(*one) for one in enumerate(["0xd0c", "0xd0c", "0xd40"])
+    ]
+    monkeypatch.setattr(machine, "_cpuinfo", lambda: "".join(cores))
+    monkeypatch.setattr(platform, "processor", lambda: "")
+    monkeypatch.setattr(platform, "machine", lambda: "aarch64")
+    wanted = "aarch64, implementer 0x41, part 0xd0c, part 0xd40"
+    assert machine.processor() == wanted
+    assert {"asimd", "sve"} <= machine.cpu_flags()
 
 
 @pytest.fixture

@@ -34,7 +34,8 @@ from training.hooks.save import Pace
 NAME = "ledger.jsonl"
 
 # What decides in which order sums are formed, and so the last bits.
-_INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", "asimd")
+_INSTRUCTIONS = ("avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16")
+_INSTRUCTIONS += ("asimd", "sve", "sve2", "bf16")  # of ARM
 
 
 class Ledger(Hook):
