@@ -72,7 +72,7 @@ def _find_in_directory(directory: str, flag: str) -> str:
 
     directory = sentence_transformers.encoder_folder(directory)
     huggingface.check_is_bert(directory)
-    if RunFolder.read(directory).names & safetensors:
+    if any(tf.io.gfile.exists(f"{directory}/{name}") for name in safetensors):
         return directory
     huggingface.refuse_other_weights(directory)
     if folder.has_settings:

@@ -103,11 +103,11 @@ class RunFolder:
         if not tf.io.gfile.isdir(path):
             return cls(path)
         names = frozenset(n.rstrip("/") for n in tf.io.gfile.listdir(path))
+        listed = _listed(path) if _LIST_NAME in names else ()
         content = {}
         for name in names & {RUN_NAME, SCORES_NAME}:
             with file_system.open_for_reading(os.path.join(path, name)) as file:
                 content[name] = file.read()
-        listed = _listed(path) if _LIST_NAME in names else ()
         return cls(path, names, listed, content)
 
     # --- Weights -------------------------------------------------------------
@@ -467,6 +467,47 @@ class RunFolder:
                 )
                 return commit
         return init_checkpoint
+
+
+class Scores:
+    """The scores of a run's evaluations so far, which scores.json keeps.
+
+    Fine-tuning adds one for every evaluation while it trains, and keeps the
+    weights with the highest.
+
+    Attributes:
+        by_step: {step: score}.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self.by_step = dict(folder.scores)
+        self._path = os.path.join(folder.path, SCORES_NAME)
+
+    @property
+    def best(self) -> int:
+        """The step of the highest score, the first of equal ones."""
+        return max(self.by_step, key=self.by_step.get)
+
+    def end_early(self, patience: int) -> bool:
+        """Return whether the best is `patience` evaluations ago or more.
+
+        With a patience of 0 training never stops early.
+        """
+        if not self.by_step or not patience:
+            return False
+        return sum(step > self.best for step in self.by_step) >= patience
+
+    def forget_from(self, step: int) -> None:
+        """Forget the scores of this step and of later ones."""
+        kept = {n: score for n, score in self.by_step.items() if n < step}
+        if kept != self.by_step:
+            self.by_step = kept
+            self.write()
+
+    def write(self) -> None:
+        """Write scores.json; of several processes only the chief writes it."""
+        if cluster.is_chief():
+            file_system.write_text(self._path, json.dumps(self.by_step))
 
 
 @contextlib.contextmanager

@@ -97,8 +97,10 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def from_flags(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
+def from_flags(f: FlagValues, path: str, source: str | None) -> Sweep:
     """Return the sweep that the flags of the script at path ask for.
+
+    `source` is --init_checkpoint, of the hub with the commit that is known.
 
     Raises:
         UserError: a value that its flag does not take, or no --do_train.
@@ -117,11 +119,10 @@ def from_flags(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
     arguments["do_eval"] = "--do_eval"
     arguments["records_dir"] = f"--records_dir={f.records_dir or f.output_dir}"
     # All runs start from one commit, whatever happens on the hub meanwhile.
-    checkpoint = folder.pinned(f.init_checkpoint)
-    if published.is_of_hub(checkpoint):
+    if published.is_of_hub(source):
         from checkpoints import hub
 
-        commit = hub.with_commit(checkpoint)
+        commit = hub.with_commit(source)
         arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
     if "heldout_fraction" in f and f.heldout_fraction:
         # Scores of different rows cannot be compared.

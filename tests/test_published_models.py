@@ -119,7 +119,7 @@ def test_the_runs_of_a_sweep_have_one_commit(
         sweep = sweeps.from_flags(
             scripts.parse(run_classifier, **flags),
             "s.py",
-            RunFolder.read(str(flags["output_dir"])),
+            RunFolder.read(str(flags["output_dir"])).pinned("hf://a/swept"),
         )
         return sweep.command(list(sweep.runs)[-1], "out")
 

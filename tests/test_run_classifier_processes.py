@@ -10,7 +10,6 @@ import tiny
 from classifier_runs import flags_for
 from cluster_runs import Cluster
 
-from checkpoints.run_folder import RunFolder
 from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
@@ -30,7 +29,7 @@ def test_grid(encoder_dir, sentences_dir, tmp_path, monkeypatch):
     sweep = sweeps.from_flags(
         scripts.parse(run_classifier, **flags),
         "s.py",
-        RunFolder.read(str(flags["output_dir"])),
+        str(flags["init_checkpoint"]),
     )
     assert list(sweep.runs) == [
         "lr0.0_seed12345",
