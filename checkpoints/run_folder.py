@@ -469,47 +469,6 @@ class RunFolder:
         return init_checkpoint
 
 
-class Scores:
-    """The scores of a run's evaluations so far, which scores.json keeps.
-
-    Fine-tuning adds one for every evaluation while it trains, and keeps the
-    weights with the highest.
-
-    Attributes:
-        by_step: {step: score}.
-    """
-
-    def __init__(self, folder: RunFolder):
-        self.by_step = dict(folder.scores)
-        self._path = os.path.join(folder.path, SCORES_NAME)
-
-    @property
-    def best(self) -> int:
-        """The step of the highest score, the first of equal ones."""
-        return max(self.by_step, key=self.by_step.get)
-
-    def end_early(self, patience: int) -> bool:
-        """Return whether the best is `patience` evaluations ago or more.
-
-        With a patience of 0 training never stops early.
-        """
-        if not self.by_step or not patience:
-            return False
-        return sum(step > self.best for step in self.by_step) >= patience
-
-    def forget_from(self, step: int) -> None:
-        """Forget the scores of this step and of later ones."""
-        kept = {n: score for n, score in self.by_step.items() if n < step}
-        if kept != self.by_step:
-            self.by_step = kept
-            self.write()
-
-    def write(self) -> None:
-        """Write scores.json; of several processes only the chief writes it."""
-        if cluster.is_chief():
-            file_system.write_text(self._path, json.dumps(self.by_step))
-
-
 @contextlib.contextmanager
 def locked(output_dir: str) -> Iterator[None]:
     """Keep other training runs out of a local output_dir inside the block.
@@ -564,9 +523,10 @@ def _listed(path: str) -> tuple[str, ...]:
     if not state or not state.model_checkpoint_path:
         return ()
     paths = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
-    names = [path.rsplit("/", 1)[-1] for path in paths]
-    others = dict.fromkeys(name for name in names if name != names[-1])
-    return tuple(os.path.join(path, name) for name in (*others, names[-1]))
+    *others, newest = map(os.path.basename, paths)
+    older = dict.fromkeys(others)
+    older.pop(newest, None)
+    return tuple(os.path.join(path, name) for name in (*older, newest))
 
 
 def _differences(

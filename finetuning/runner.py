@@ -16,7 +16,7 @@ from absl.flags import FlagValues
 
 from checkpoints import run_folder, weight_files
 from checkpoints.model import Checkpoint
-from checkpoints.run_folder import Identity, RunFolder, Scores
+from checkpoints.run_folder import Identity, RunFolder
 from extras import mistakes
 from finetuning.flags import (
     ENOUGH_STEPS,
@@ -143,7 +143,7 @@ def make_plan(
         folder=settings.folder, strategy=strategy, identity=identity, work=work
     )
     patience = settings.early_stopping_patience
-    if not identity or Scores(plan.folder).end_early(patience):
+    if not identity or fine_tuned.Scores(plan.folder).end_early(patience):
         return plan
     learned = job.learned()
     if work.wrapper:
@@ -253,7 +253,7 @@ class FineTuningRun(Run):
     def __init__(self, plan: FineTuningPlan):
         self.plan, self.work = plan, plan.work
         self.job, self.settings = plan.work.job, plan.work.job.settings
-        self.scores = Scores(plan.folder)
+        self.scores = fine_tuned.Scores(plan.folder)
         # New variables are drawn from Keras' global seed, on every machine
         # alike.
         keras.utils.set_random_seed(self.settings.random_seed)
@@ -505,7 +505,6 @@ def run_sweep(
     """Make every run of a sweep; copy the best one's model and results."""
     from extras import sweeps
 
-    sweep = sweeps.from_flags(f, script, settings.init_checkpoint)
     if cluster.has_other_workers():
         raise UserError(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
@@ -524,6 +523,8 @@ def run_sweep(
     heldout = [job.fingerprint(data) for data in job.dev]
     inputs = [identity.fixed, identity.adjustable, heldout]
     logs.write_to(settings.output_dir)
+    of_hub = identity.results.get("init_checkpoint")
+    sweep = sweeps.from_flags(f, script, of_hub)
     best = sweeps.run_all(sweep, settings.output_dir, metric, inputs)
     results = (*job.result_files, *mistakes.files(job))
     sweeps.copy_best(best, settings.output_dir, results)

@@ -1,7 +1,13 @@
-"""The checkpoint a run starts from, and the weights that it keeps."""
+"""The checkpoint a run starts from, and the weights that it keeps.
+
+scores.json in output_dir maps steps to scores. The runner adds one score for
+every evaluation while training and keeps the weights with the highest.
+"""
 
 import json
+import os
 
+from base import cluster, file_system
 from base.errors import UserError
 
 from absl import logging
@@ -9,7 +15,7 @@ from absl import logging
 from checkpoints import checkpoint, lookup, published, weight_files
 from checkpoints.checkpoint import open_checkpoint
 from checkpoints.model import Checkpoint
-from checkpoints.run_folder import RunFolder, differing
+from checkpoints.run_folder import SCORES_NAME, RunFolder, differing
 from checkpoints.trained_for import TAIL, LongTexts, TrainedFor
 from tasks import long_texts, registry
 from tasks.job import FineTuningJob
@@ -183,3 +189,44 @@ def _check_record(job: FineTuningJob, prefix: str, folder: RunFolder) -> None:
                     "interruption kept from being written beside it: give the "
                     "flags of that run, without --do_train"
                 )
+
+
+# --- Scores of a run ---------------------------------------------------------
+
+
+class Scores:
+    """The scores of a run's evaluations so far, which scores.json keeps.
+
+    Attributes:
+        by_step: {step: score}.
+    """
+
+    def __init__(self, folder: RunFolder):
+        self.by_step = dict(folder.scores)
+        self._path = os.path.join(folder.path, SCORES_NAME)
+
+    @property
+    def best(self) -> int:
+        """The step of the highest score, the first of equal ones."""
+        return max(self.by_step, key=self.by_step.get)
+
+    def end_early(self, patience: int) -> bool:
+        """Return whether the best is `patience` evaluations ago or more.
+
+        With a patience of 0 training never stops early.
+        """
+        if not self.by_step or not patience:
+            return False
+        return sum(step > self.best for step in self.by_step) >= patience
+
+    def forget_from(self, step: int) -> None:
+        """Forget the scores of this step and of later ones."""
+        kept = {n: score for n, score in self.by_step.items() if n < step}
+        if kept != self.by_step:
+            self.by_step = kept
+            self.write()
+
+    def write(self) -> None:
+        """Write scores.json; of several processes only the chief writes it."""
+        if cluster.is_chief():
+            file_system.write_text(self._path, json.dumps(self.by_step))

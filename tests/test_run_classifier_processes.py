@@ -26,11 +26,8 @@ def sweep_flags(encoder_dir: Path, sentences_dir: Path, out: Path) -> dict:
 
 def test_grid(encoder_dir, sentences_dir, tmp_path, monkeypatch):
     flags = sweep_flags(encoder_dir, sentences_dir, tmp_path)
-    sweep = sweeps.from_flags(
-        scripts.parse(run_classifier, **flags),
-        "s.py",
-        str(flags["init_checkpoint"]),
-    )
+    parsed = scripts.parse(run_classifier, **flags)
+    sweep = sweeps.from_flags(parsed, "s.py")
     assert list(sweep.runs) == [
         "lr0.0_seed12345",
         "lr0.0_seed12346",
