@@ -511,7 +511,7 @@ def locked_folder(
             # The folder that is locked may have been removed before, and
             # another run may have the one that has its name now.
             with contextlib.suppress(FileNotFoundError):
-                if os.path.samestat(os.fstat(lock), os.stat(folder)):
+                if os.path.samefile(lock, folder):
                     break
             os.close(lock)
             continue

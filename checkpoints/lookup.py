@@ -72,7 +72,8 @@ def _find_in_directory(directory: str, flag: str) -> str:
 
     directory = sentence_transformers.encoder_folder(directory)
     huggingface.check_is_bert(directory)
-    if RunFolder.read(directory).names & safetensors:
+    paths = [os.path.join(directory, name) for name in safetensors]
+    if any(map(tf.io.gfile.exists, paths)):
         return directory
     huggingface.refuse_other_weights(directory)
     if folder.has_settings:

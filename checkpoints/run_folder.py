@@ -103,11 +103,11 @@ class RunFolder:
         if not tf.io.gfile.isdir(path):
             return cls(path)
         names = frozenset(n.rstrip("/") for n in tf.io.gfile.listdir(path))
+        listed = _listed(path) if _LIST_NAME in names else ()
         content = {}
         for name in names & {RUN_NAME, SCORES_NAME}:
             with file_system.open_for_reading(os.path.join(path, name)) as file:
                 content[name] = file.read()
-        listed = _listed(path) if _LIST_NAME in names else ()
         return cls(path, names, listed, content)
 
     # --- Weights -------------------------------------------------------------
@@ -523,9 +523,10 @@ def _listed(path: str) -> tuple[str, ...]:
     if not state or not state.model_checkpoint_path:
         return ()
     paths = [*state.all_model_checkpoint_paths, state.model_checkpoint_path]
-    names = [path.rsplit("/", 1)[-1] for path in paths]
-    others = dict.fromkeys(name for name in names if name != names[-1])
-    return tuple(os.path.join(path, name) for name in (*others, names[-1]))
+    *others, newest = map(os.path.basename, paths)
+    older = dict.fromkeys(others)
+    older.pop(newest, None)
+    return tuple(os.path.join(path, name) for name in (*older, newest))
 
 
 def _differences(

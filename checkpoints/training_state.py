@@ -80,10 +80,7 @@ class TrainingState:
         if not cluster.is_chief():
             return prefix
         tensors = weight_files.as_tensors(self._weights.values())
-        others = {**self._slots, **self._loss_scale}
-        tensors.update(
-            {name: tf.convert_to_tensor(v) for name, v in others.items()}
-        )
+        tensors |= self._slots | self._loss_scale
         tensors["global_step"] = np.int64(step)
         weight_files.write(prefix, tensors)
         kept = [

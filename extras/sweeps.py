@@ -97,18 +97,12 @@ class Sweep(NamedTuple):
         return [sys.executable, self.script, *given, *own]
 
 
-def from_flags(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
+def from_flags(f: FlagValues, path: str, of_hub: str | None = None) -> Sweep:
     """Return the sweep that the flags of the script at path ask for.
 
-    Raises:
-        UserError: a value that its flag does not take, or no --do_train.
+    A model `of_hub` has its commit: all runs start from one, whatever happens
+    on the hub meanwhile.
     """
-    runs = grid(f)
-    if not f.do_train:
-        raise UserError(
-            "restarts and sweeps need --do_train: --num_restarts, --num_folds "
-            "and --sweep_* make training runs"
-        )
     arguments = {
         name: f[name].serialize()
         for name in f
@@ -116,18 +110,13 @@ def from_flags(f: FlagValues, path: str, folder: RunFolder) -> Sweep:
     }
     arguments["do_eval"] = "--do_eval"
     arguments["records_dir"] = f"--records_dir={f.records_dir or f.output_dir}"
-    # All runs start from one commit, whatever happens on the hub meanwhile.
-    checkpoint = folder.pinned(f.init_checkpoint)
-    if published.is_of_hub(checkpoint):
-        from checkpoints import hub
-
-        commit = hub.with_commit(checkpoint)
-        arguments["init_checkpoint"] = f"--init_checkpoint={commit}"
+    if of_hub:
+        arguments["init_checkpoint"] = f"--init_checkpoint={of_hub}"
     if "heldout_fraction" in f and f.heldout_fraction:
         # Scores of different rows cannot be compared.
         seed = f.random_seed if f.heldout_seed is None else f.heldout_seed
         arguments["heldout_seed"] = f"--heldout_seed={seed}"
-    return Sweep(path, runs, {k: v for k, v in arguments.items() if v})
+    return Sweep(path, grid(f), {k: v for k, v in arguments.items() if v})
 
 
 def grid(f: FlagValues) -> Runs:

@@ -180,6 +180,11 @@ def check_flags(f: FlagValues) -> None:
         from extras import sweeps
 
         runs = sweeps.grid(f).values()
+        if not f.do_train:
+            raise UserError(
+                "restarts and sweeps need --do_train: --num_restarts, "
+                "--num_folds and --sweep_* make training runs"
+            )
     for run in runs:
         size = int(run.get("train_batch_size", f.train_batch_size))
         if size % f.gradient_accumulation_steps:

@@ -505,7 +505,6 @@ def run_sweep(
     """Make every run of a sweep; copy the best one's model and results."""
     from extras import sweeps
 
-    sweep = sweeps.from_flags(f, script, settings.folder)
     if cluster.has_other_workers():
         raise UserError(
             "a sweep runs on one machine: unset TF_CONFIG, or give the "
@@ -523,8 +522,9 @@ def run_sweep(
     metric = job.deciding_metric()
     heldout = [job.fingerprint(data) for data in job.dev]
     inputs = [identity.fixed, identity.adjustable, heldout]
-    file_system.make_directory(settings.output_dir)
     logs.write_to(settings.output_dir)
+    of_hub = identity.results.get("init_checkpoint")
+    sweep = sweeps.from_flags(f, script, of_hub)
     best = sweeps.run_all(sweep, settings.output_dir, metric, inputs)
     results = (*job.result_files, *mistakes.files(job))
     sweeps.copy_best(best, settings.output_dir, results)

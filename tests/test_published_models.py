@@ -15,6 +15,7 @@ from interruptions import interrupted_at
 from checkpoints import hub, training_state
 from checkpoints.run_folder import Identity, RunFolder
 from extras import sweeps
+from finetuning.flags import read_settings
 
 NAME = "hf://a/model"
 
@@ -116,11 +117,10 @@ def test_the_runs_of_a_sweep_have_one_commit(
     def command(count: int) -> list[str]:
         flags = flags_for(sentences_dir, tmp_path, num_restarts=count)
         flags["init_checkpoint"] = "hf://a/swept"
-        sweep = sweeps.from_flags(
-            scripts.parse(run_classifier, **flags),
-            "s.py",
-            RunFolder.read(str(flags["output_dir"])),
-        )
+        parsed = scripts.parse(run_classifier, **flags)
+        settings = read_settings(parsed, RunFolder.read(parsed.output_dir))
+        recorded = settings.adjustable()["init_checkpoint"]
+        sweep = sweeps.from_flags(parsed, "s.py", recorded)
         return sweep.command(list(sweep.runs)[-1], "out")
 
     commit = server.repositories["a/swept"].commits["main"]

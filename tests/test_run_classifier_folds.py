@@ -12,7 +12,6 @@ import scripts
 import tiny
 from marks import nightly
 
-from checkpoints.run_folder import RunFolder
 from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
@@ -161,9 +160,7 @@ def test_one_table_is_enough(encoder_dir, tmp_path):
     message = scripts.error_of(run_classifier, **flags | {"heldout_seed": 3})
     assert "data = {'heldout_seed': 12345}, not {'heldout_seed': 3}" in message
     parsed = scripts.parse(run_classifier, **flags | {"num_restarts": 2})
-    command = sweeps.from_flags(
-        parsed, "s.py", RunFolder.read(str(flags["output_dir"]))
-    ).command("seed12346", "x")
+    command = sweeps.from_flags(parsed, "s.py").command("seed12346", "x")
     assert {"--random_seed=12346", "--heldout_seed=12345"} < {*command}
 
 
@@ -180,9 +177,7 @@ def test_each_fold_is_scored_by_a_model_that_has_not_seen_it(tmp_path):
     )
     flags["num_errors"] = 1000
     parsed = scripts.parse(run_classifier, **flags)
-    sweep = sweeps.from_flags(
-        parsed, "s.py", RunFolder.read(str(flags["output_dir"]))
-    )
+    sweep = sweeps.from_flags(parsed, "s.py")
     names = list(sweep.runs)
     assert names == [f"fold{n}_seed12345" for n in (1, 2, 3)]
     wrong, counts = set(), []

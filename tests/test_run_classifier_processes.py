@@ -10,7 +10,6 @@ import tiny
 from classifier_runs import flags_for
 from cluster_runs import Cluster
 
-from checkpoints.run_folder import RunFolder
 from extras import sweeps
 
 run_classifier = scripts.load("run_classifier")
@@ -27,11 +26,8 @@ def sweep_flags(encoder_dir: Path, sentences_dir: Path, out: Path) -> dict:
 
 def test_grid(encoder_dir, sentences_dir, tmp_path, monkeypatch):
     flags = sweep_flags(encoder_dir, sentences_dir, tmp_path)
-    sweep = sweeps.from_flags(
-        scripts.parse(run_classifier, **flags),
-        "s.py",
-        RunFolder.read(str(flags["output_dir"])),
-    )
+    parsed = scripts.parse(run_classifier, **flags)
+    sweep = sweeps.from_flags(parsed, "s.py")
     assert list(sweep.runs) == [
         "lr0.0_seed12345",
         "lr0.0_seed12346",

@@ -178,10 +178,9 @@ def estimate(sizes: Sizes) -> dict[str, int]:
 def total_bytes(sizes: Sizes) -> int:
     """Return the most memory that is needed at once, of a device or the CPU."""
     needs = estimate(sizes)
+    total = needs["weights"] + needs["optimizer slots"] + needs["gradients"]
     # Activations are freed before the update.
-    step = max(needs["activations"], needs["update"])
-    kept = sum(needs[n] for n in ("weights", "optimizer slots", "gradients"))
-    total = kept + step
+    total += max(needs["activations"], needs["update"])
     return total * sizes.here + RUNTIME_BYTES if sizes.on_cpu else total
 
 

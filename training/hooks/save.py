@@ -141,8 +141,9 @@ class Pace(Hook):
         The later steps are as long as the next ones on average.
         """
         last = self.settings.last_step
-        ahead = [self.length(n) for n in range(done, min(last, done + _AHEAD))]
-        places = sum(ahead) / max(1, len(ahead)) * (last - done)
+        ahead = range(done, min(last, done + _AHEAD))
+        mean = sum(map(self.length, ahead)) / max(1, len(ahead))
+        places = mean * (last - done)
         return places * self.seconds_per_place
 
 
