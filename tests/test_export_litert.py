@@ -69,7 +69,7 @@ def test_predictions_are_those_of_the_checkpoint(tmp_path, models, kind):
     ],
 )
 def test_the_sizes_of_outputs_are_known(models, kind, shapes):
-    """LiteRT's CompiledModel makes room for an output by its shape.
+    """LiteRT in JavaScript makes room for an output by its shape.
 
     For an unknown one it returns numbers of one token, and if the last
     operation computes the shape, numbers that nobody wrote.

@@ -104,7 +104,10 @@ def with_metadata(
     The inputs, which may have any size, get the shape [1, length], and can be
     resized as before. MediaPipe cuts and pads texts to the length of the
     inputs; where they have none it cuts nothing, and a text that is longer than
-    the model's positions makes it fail for all later ones.
+    the model's positions makes it fail for all later ones. The outputs get the
+    shapes that follow, by which LiteRT in JavaScript makes room for them: of an
+    output of unknown size it returns the numbers of the first token alone. How
+    many masks a text has stays unknown.
     """
     import flatbuffers
     from tensorflow.lite.python import schema_py_generated as schema
