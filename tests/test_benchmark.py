@@ -138,6 +138,30 @@ def test_every_part_is_measured_and_printed(tmp_path, capsys, monkeypatch):
 
 
 @pytest.mark.nightly
+def test_programs_and_queries_are_timed(tmp_path, capsys):
+    text = tmp_path / "text.txt"
+    text.write_text("One two.\nThree.\n")
+    flags = {"parts": "programs,search", "serving_size": "tiny", "repeats": 2}
+    flags |= {"input_file": text, "vocab_file": VOCAB_FILE}
+    scripts.run(benchmark, **flags)
+    lines = capsys.readouterr().out.splitlines()
+    names = [line.split(" | ")[0] for line in lines if "processor sec" in line]
+    assert [name.partition(", ")[2] for name in names] == [
+        "1 queries, 10,000 x 384",
+        "200 queries, 10,000 x 384",
+        "1 queries, 100,000 x 384",
+        "200 queries, 100,000 x 384",
+        "import tensorflow, tensorflow_text",
+        "run_classifier.py --help",
+        "from_texts",
+        "batch_predict.py, one text",
+        "batch_predict.py, 2 sentences",
+        "litert_model.py, one text",
+        "litert_model.py, 2 sentences",
+    ]
+
+
+@pytest.mark.nightly
 def test_without_files_the_text_is_that_of_the_demo(monkeypatch):
     documents = {"a": ["One two.", "Three."], "b": ["Four five six."]}
     monkeypatch.setattr(

@@ -34,7 +34,10 @@ FLAGS = flags.FLAGS
 BATCH_SIZES = {"base": 8, "large": 2}
 DEFAULT_BATCH_SIZE = 32
 
-PARTS = ("train", "tokenizer", "generator", "reader", "serving")
+PARTS = (
+    *("train", "tokenizer", "generator", "reader", "serving"),
+    *("programs", "search"),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -57,7 +60,8 @@ class Flags:
     """Sequence lengths, in tokens, at which the training step is timed."""
 
     repeats: int = flag(10, low=2)
-    """How often a training step or a served request is timed."""
+    """How often a training step, a served request or a query is timed; whole
+    programs a third as often."""
 
     dtype: str = flag("float32", choices=list(DTYPES))
     """Type of the matrix products."""
@@ -72,13 +76,13 @@ class Flags:
     """For --parts=train: the optimizer."""
 
     input_file: str | None = flag()
-    """Text for all parts but train: globs, separated by commas."""
+    """Text for all parts but train and search: globs, separated by commas."""
 
     vocab_file: str | None = flag()
     """Vocabulary of the text; default: one that is learned from it."""
 
     serving_size: str = flag("base", choices=list(NAMED_SIZES))
-    """For --parts=serving: the size of the model."""
+    """For --parts=serving and programs: the size of the model."""
 
     servers: tuple[str, ...] = flag(
         ("savedmodel",),
@@ -130,12 +134,14 @@ def main(_: list[str]) -> None:
 
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
-    from tools.benchmarks import serving, steps, text
+    from tools.benchmarks import programs, serving, steps, text
 
     peak = measuring.matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", {"flops": peak})
+    if "search" in FLAGS.parts:
+        yield from programs.measure_queries(FLAGS.repeats)
     # Training last: a process that has trained is slower at everything else.
-    if {*FLAGS.parts} - {"train"}:
+    if {*FLAGS.parts} - {"train", "search"}:
         with text.prepared_text(FLAGS.input_file, FLAGS.vocab_file) as prepared:
             if "tokenizer" in FLAGS.parts:
                 yield from text.measure_tokenizer(prepared)
@@ -143,6 +149,12 @@ def rows() -> Iterator[Row]:
                 yield from text.measure_generator(prepared)
             if "reader" in FLAGS.parts:
                 yield from text.measure_reader(prepared)
+            if "programs" in FLAGS.parts:
+                # They take seconds, and vary less than milliseconds do.
+                rounds = max(2, FLAGS.repeats // 3)
+                yield from programs.measure(
+                    prepared, FLAGS.serving_size, rounds
+                )
             if "serving" in FLAGS.parts:
                 yield from serving.measure(
                     prepared,

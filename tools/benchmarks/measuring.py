@@ -13,14 +13,16 @@ from base.errors import UserError
 
 _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
-# Runs a command, then prints the peak memory of its largest process in MB. A
-# process of its own, since RUSAGE_CHILDREN covers every child ever waited for:
-# measured here, a script would inherit the peak of the scripts before it.
+# Runs a command, then prints its processor time in seconds, and the peak memory
+# of its largest process in MB. A process of its own, since RUSAGE_CHILDREN
+# covers every child ever waited for: measured here, a script would inherit the
+# peak of the scripts before it.
 _WITH_MEMORY = """
 import resource, subprocess, sys
 status = subprocess.run(sys.argv[1:]).returncode
-peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
-print(peak / (1e6 if sys.platform == "darwin" else 1e3))  # bytes there
+used = resource.getrusage(resource.RUSAGE_CHILDREN)
+print(used.ru_utime + used.ru_stime)
+print(used.ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3))  # bytes
 sys.exit(status)
 """
 
@@ -77,18 +79,42 @@ def run_script(script: str, **values) -> tuple[str, float]:
     Raises:
         UserError: the script failed; quotes the last line it wrote.
     """
-    arguments = [f"--{name}={value}" for name, value in values.items()]
-    command = [sys.executable, "-c", _WITH_MEMORY, sys.executable]
+    log, _, megabytes = run_python(script, *as_flags(**values))
+    return log, megabytes
+
+
+def as_flags(**values) -> list[str]:
+    """Return flags as a command has them."""
+    return [f"--{name}={value}" for name, value in values.items()]
+
+
+def run_python(script: str, *arguments: str) -> tuple[str, float, float]:
+    """Run a script of this project, or a program after "-c".
+
+    Returns:
+        Its standard error, its processor time in seconds, and the MB of its
+        largest process.
+
+    Raises:
+        UserError: it failed; quotes the last line it wrote.
+    """
+    if script != "-c":
+        script = os.path.join(startup.ROOT, script)
+    command = [sys.executable, "-c", _WITH_MEMORY, sys.executable, script]
     result = subprocess.run(
-        [*command, os.path.join(startup.ROOT, script), *arguments],
+        [*command, *arguments],
         capture_output=True,
         text=True,
+        cwd=startup.ROOT if script == "-c" else None,
         preexec_fn=machine.end_with_parent,
     )
     if result.returncode:
         last = result.stderr.strip().rpartition("\n")[2]
-        raise UserError(f"{script} failed: {last.removeprefix('ERROR: ')}")
-    return result.stderr, float(result.stdout.split()[-1])
+        raise UserError(
+            f"{os.path.basename(script)} failed: {last.removeprefix('ERROR: ')}"
+        )
+    seconds, megabytes = map(float, result.stdout.split()[-2:])
+    return result.stderr, seconds, megabytes
 
 
 def matmul_peak(dtype: str) -> float:
