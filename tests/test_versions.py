@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import subprocess
-from pathlib import Path
 
 import prediction_runs
 import pytest
@@ -49,7 +48,8 @@ def test_another_version_reads_exports_and_resumes_runs(
     assert found.keys() == wanted.keys()
     for name in wanted:
         prediction_runs.check_same(found[name], wanted[name])
-    weights = [tiny.weights_of(run / "model.ckpt-150") for run in (theirs, ours)]
+    runs = (theirs, ours)
+    weights = [tiny.weights_of(run / "model.ckpt-150") for run in runs]
     tiny.assert_same(*weights, tolerance=1e-4)
-    for run in (theirs, ours):
+    for run in runs:
         assert tiny.results_of(run)["eval_accuracy"] == 1.0

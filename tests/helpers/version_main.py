@@ -6,6 +6,7 @@ resumes the run of its second.
 
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from base import script  # noqa: F401, hides TensorFlow's messages
@@ -42,22 +43,19 @@ def answers(folder: Path, out: Path) -> Answers:
             folder / f"{kind}.tflite", inputs, out / f"{kind}.litert"
         )
         model = tf.saved_model.load(str(folder / f"{kind}.saved_model"))
-        outputs = model.signatures["serving_default"](
-            **{
-                name: tf.constant([text[name] for text in texts])
-                for name in texts[0]
-            }
-        )
-        found[f"{kind}: SavedModel"] = [
-            {name: _plain(value) for name, value in sorted(outputs.items())}
-        ]
+        serve = model.signatures["serving_default"]
+        found[f"{kind}: SavedModel"] = [_served(serve, text) for text in texts]
     return found
 
 
-def _plain(value: tf.Tensor) -> list:
-    if value.dtype == tf.string:
-        return [text.decode() for text in value.numpy().ravel()]
-    return value.numpy().tolist()
+def _served(serve: Callable, text: dict) -> dict[str, list]:
+    outputs = serve(**{name: tf.constant([text[name]]) for name in text})
+    return {
+        name: [item.decode() for item in value.numpy().ravel()]
+        if value.dtype == tf.string
+        else value.numpy().tolist()
+        for name, value in sorted(outputs.items())
+    }
 
 
 def write(folder: Path) -> None:
