@@ -7,7 +7,7 @@
 # make test-browser    the tests of tools.playground that need Chromium
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make test-clients  other programs on exported models: Node, 4 GB, five minutes
-# make test-versions  lowest and newest packages: 8 GB, 15 to 20 minutes
+# make test-versions  lowest and newest packages: 8 GB, about ten minutes
 # make lint   ruff and the import rule
 # make docs   the documentation as a site in site/, with the Python reference
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
@@ -30,7 +30,8 @@ FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-all test-hosts test-notebooks test-browser \
-  test-accelerators test-clients test-versions test-lowest test-newest lint docs gpu bench clean
+  test-accelerators test-clients test-versions test-lowest test-newest \
+  lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
