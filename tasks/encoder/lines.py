@@ -229,7 +229,7 @@ def format_rows(rows: np.ndarray) -> list[bytes]:
     """
     # A float32 has 24 significant bits, so its product with 10**6 is exact in
     # float64. Rounding it, half to even, gives the decimal that Python finds.
-    rounded = np.rint(rows * np.float64(10**6)) / 10**6
+    rounded = np.rint(rows.astype(np.float64) * 10**6) / 10**6
     text = orjson.dumps(rounded, option=orjson.OPT_SERIALIZE_NUMPY)
     lines = [line.replace(b",", b", ") for line in text[2:-2].split(b"],[")]
     # Where Python writes an exponent, orjson may write none, or another one.

@@ -32,6 +32,8 @@ def test_rows_are_documents(tmp_path):
     "kind", ["string", "large_string", "string_view", "dictionary"]
 )
 def test_text_of_any_type(tmp_path, kind):
+    if kind == "string_view" and int(pyarrow.__version__.split(".")[0]) < 21:
+        pytest.skip("pyarrow writes string views from 21 on")
     types = {
         "string": pyarrow.string(),
         "large_string": pyarrow.large_string(),

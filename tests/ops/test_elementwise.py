@@ -96,7 +96,7 @@ def test_dropout_compiled_or_not_is_the_same_mask():
 def test_layer_norm_of_large_numbers_keeps_the_variance():
     """Where E[x^2] - E[x]^2 is 0 in float32."""
     x = np.float32([10_000, 10_001])
-    assert np.mean(x * x) - np.mean(x) ** 2 == 0
+    assert np.mean(x * x) - np.square(np.mean(x)) == 0
     found = modeling.layer_norm(tf.constant([x]), tf.ones(2), tf.zeros(2))
     np.testing.assert_allclose(found, [[-1, 1]], rtol=1e-6)
 
