@@ -82,6 +82,7 @@ test-clients: $(VENV)/dev.stamp $(CLIENTS)/runtime.stamp
 # With Debian's packages qemu-user-static and mmdebstrap. QEMU 10 is faster than 7.
 test-arm: $(VENV)/dev.stamp $(ARM)/ready.stamp
 	ARM_ROOT=$(ARM) $(PYTEST) tests/arm
+
 # With make --keep-going the newest are tried where the lowest fail.
 test-versions: test-lowest test-newest
 
@@ -155,6 +156,7 @@ $(ARM)/ready.stamp: tests/arm/setup.sh $(wildcard requirements*.txt) \
   | $(VENV)/dev.stamp
 	rm -rf $(ARM)
 	sh tests/arm/setup.sh $(ARM)
+
 DIRECT := -r requirements-dev.txt -r requirements-notebooks.txt
 
 $(BIN)/uv: | $(BIN)/pip
