@@ -132,7 +132,7 @@ def check_written(graph: TaskGraph, directory: str, prefix: str) -> None:
             what = f"the SavedModel of other weights than {prefix}"
         raise UserError(
             f"--export_dir={directory} holds {what}: give the same command "
-            "with a new one, or remove it"
+            "with a new one, such as a higher number, or remove it"
         )
     logs.say(
         "%s exists already and holds the weights of %s: not written again",

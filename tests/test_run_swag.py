@@ -87,7 +87,7 @@ def test_an_export_of_older_weights_is_an_error(
     line = scripts.error_of(run_swag, **flags)
     what = f"--export_dir={old} holds the SavedModel of other weights than"
     assert line.startswith(f"{what} {out}/bert_model.ckpt: ")
-    assert line.endswith("with a new one, or remove it")
+    assert line.endswith("a new one, such as a higher number, or remove it")
     assert (old / "saved_model.pb").read_bytes() == before
     steps = int(120 / 8 * 7)
     assert tiny.results_of(out)["global_step"] == steps  # is scored
