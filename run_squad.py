@@ -61,7 +61,7 @@ finetuning_flags.define(
 
 @dataclasses.dataclass(frozen=True)
 class Flags:
-    """What is not for a job."""
+    """The flags that the job of training and answering does not read."""
 
     verbose_logging: bool = flag(False)
     """Ignored; the original logs the answers whose text it cannot locate in the

@@ -135,10 +135,10 @@ def cpu_flags() -> set[str]:
 
 
 def processor() -> str:
-    """Return the processor's name, or its kind where that is all one knows.
+    """Return the processor's name, or its kind where the name is not known.
 
-    Of ARM's Linux tells the numbers alone, such as "aarch64, implementer 0x41,
-    part 0xd0c" of a Neoverse-N1; lscpu knows names for them.
+    On ARM, Linux tells numbers in place of a name, such as "aarch64,
+    implementer 0x41, part 0xd0c" for a Neoverse-N1; lscpu knows their names.
     """
     if found := re.search(r"^model name\s*:(.*)", _cpuinfo(), re.MULTILINE):
         return found[1].strip()

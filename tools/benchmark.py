@@ -106,7 +106,7 @@ define(
 
 
 def main(_: list[str]) -> None:
-    """Measure; print the table."""
+    """Measure what --parts names, and print the table."""
     if "reader" in FLAGS.parts and "generator" not in FLAGS.parts:
         raise UserError("--parts=reader needs generator beside it")
     with startup.importing():

@@ -202,12 +202,12 @@ class ClassifierJob(FineTuningJob):
             )
         weights = np.ones(len(labels))
         if self.class_weights:
-            what, weights = "classes", np.array(self.class_weights)
-            if self.files.multi_label:
-                what = "positives"
-            if self.class_weights == BALANCED and self.files.multi_label:
+            what = "positives" if self.files.multi_label else "classes"
+            if self.class_weights != BALANCED:
+                weights = np.array(self.class_weights)
+            elif self.files.multi_label:
                 weights = positive_weights(counts, len(ids))
-            elif self.class_weights == BALANCED:
+            else:
                 weights = balanced_weights(counts)
             pairs = zip(labels, weights, strict=True)
             shown = (f"{label} {weight:.4g}" for label, weight in pairs)

@@ -84,7 +84,7 @@ def run_script(script: str, **values) -> tuple[str, float]:
 
 
 def as_flags(**values) -> list[str]:
-    """Return flags as a command has them."""
+    """Return values by the names of flags as arguments, --name=value."""
     return [f"--{name}={value}" for name, value in values.items()]
 
 

@@ -32,7 +32,7 @@ _WIDTH = 384  # numbers of a vector
 
 
 def measure(text: Text, size: str, rounds: int) -> Iterator[Row]:
-    """Time what a model of a size does with a text and with many, and help."""
+    """Time --help, and programs that run a model on one text and on many."""
     folder = text.folder / "programs"
     folder.mkdir()
     serving.write_models(folder, size, text.vocab_file, ["litert"])
