@@ -37,7 +37,7 @@ from serving import flags as prediction_flags
 from serving import run
 from serving.flags import TextOptions
 from serving.litert.model import LiteRtModel
-from tasks import openvino_files, predict, reading, registry
+from tasks import openvino_files, predict, reading
 from tasks.file_model import FileModel
 from tasks.openvino_files import OpenVinoModel
 from tasks.reading import Window
@@ -92,9 +92,8 @@ def main(_: list[str]) -> int:
     options = prediction_flags.text_options(FLAGS)
     sizes = FLAGS.num_threads, FLAGS.batch_size
     if FLAGS.model.endswith(openvino_files.SUFFIX):
-        settings = openvino_files.settings_of(FLAGS.model)
         options["dtype"] = FLAGS.dtype
-        settings = registry.with_options(settings, options)
+        settings = openvino_files.find(FLAGS.model, given=options)
         model = OpenVinoModel(settings, *sizes)
     elif FLAGS["dtype"].present:
         raise UserError("--dtype is for ONNX files; leave it out")

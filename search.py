@@ -27,8 +27,9 @@ import dataclasses
 import functools
 import io
 import json
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from base import file_system, logs, script, startup
@@ -39,11 +40,13 @@ from absl import flags
 
 from serving import flags as prediction_flags
 from serving.flags import ModelOptions
+from serving.search import build
 from serving.search.index import METHODS, load_usearch
-from tasks import openvino_files, reading
+from tasks import openvino_files, reading, registry
 from tasks.embeddings.task import Embeddings, Prompts, with_prompts
+from tasks.openvino_files import OpenVinoModel
 from tasks.reading import Window
-from tasks.task import Input, Task, TaskSettings
+from tasks.task import Input, Model, Task, TaskSettings
 from training import flags as training_flags
 from training.flags import ModelFlags
 from training.settings import TrainingSettings
@@ -109,16 +112,12 @@ define(TrainingSettings, "dtype")
 def main(_: list[str]) -> None:
     """Build the index if a corpus is given, and answer the queries."""
     check_flags()
-    with startup.importing():
-        from serving.search import build
-        from tasks import loading
-    settings = describe_model()
-    load = functools.cache(lambda: loading.load(settings))
+    settings, files, load = find_model()
     corpus = settings._replace(
         text_columns=(FLAGS.text_column,), id_column=FLAGS.id_column
     )
     documents = build.task_for(corpus, "document")
-    model, name = build.fingerprint_of(documents), FLAGS.init_checkpoint
+    model, name = build.fingerprint_of(documents, files), FLAGS.init_checkpoint
     if FLAGS.input_file:
         own = model | {"dtype": settings.dtype}
         build.build(FLAGS.index, FLAGS.input_file, documents, load, own, name)
@@ -136,39 +135,42 @@ def main(_: list[str]) -> None:
                 show(query, results)
 
 
-def describe_model() -> TaskSettings:
-    """Return the settings and the task of the model that the flags name."""
-    from serving.search import build
-    from tasks import loading
-    from training import dtypes
+def find_model() -> tuple[TaskSettings, list, Callable[[], Model]]:
+    """Return the model's settings, its files' checksums, and what loads it.
 
-    given = {
-        "max_seq_length": FLAGS.max_seq_length,
-        "embedding_size": FLAGS.embedding_size,
-        "dtype": dtypes.resolve_here(FLAGS.dtype),
-    }
-    path = FLAGS.init_checkpoint
+    An ONNX file needs no TensorFlow, which takes seconds to import.
+    """
+    path, names = FLAGS.init_checkpoint, ("max_seq_length", "embedding_size")
     if path.endswith(openvino_files.SUFFIX):
-        names = "bert_config_file", "vocab_file", "do_lower_case"
-        files = {name: FLAGS[name].value for name in names}
-        settings = loading.find(path, **given, **files)
+        names += registry.FILES
+        given = {name: FLAGS[name].value for name in (*names, "dtype")}
+        given = {name: v for name, v in given.items() if v is not None}
+        settings = openvino_files.find(path, given=given)
         if settings.task not in build.OUTPUTS:
             raise UserError(
                 f"--init_checkpoint={path} does {settings.task}, which gives "
                 "no vectors: export it with --task=encoder"
             )
+        engine = OpenVinoModel
+        files = [(os.path.basename(path), file_system.sha256(path))]
     else:
+        with startup.importing():
+            from tasks import loading
+            from training import dtypes
+
+        given = {name: FLAGS[name].value for name in names}
+        given["dtype"] = dtypes.resolve_here(FLAGS.dtype)
         checkpoint = training_flags.open_init_checkpoint(FLAGS)
         own = loading.choose_task(checkpoint, needs_rows=False)
         task = own if own in build.OUTPUTS else "encoder"
         settings = loading.describe(checkpoint, task, given)
+        engine, files = loading.load, loading.fingerprint(settings)
     prediction_flags.warn_of_ignored(FLAGS, settings.task, used=["top_k"])
-    if settings.task != Embeddings.name:
-        return settings
-    prompts = read(Prompts, FLAGS)
-    return settings._replace(
-        checkpoint=with_prompts(settings.checkpoint, prompts)
-    )
+    if settings.task == Embeddings.name:
+        prompts = read(Prompts, FLAGS)
+        checkpoint = with_prompts(settings.checkpoint, prompts)
+        settings = settings._replace(checkpoint=checkpoint)
+    return settings, files, functools.cache(lambda: engine(settings))
 
 
 def read_queries(task: Task) -> Iterator[Window]:

@@ -32,19 +32,6 @@ from tasks.task import Model, TaskSettings
 from tokenization import Vocabulary
 from training import prediction
 
-# Flags of the files of a checkpoint, and options that are fixed when a
-# SavedModel is exported.
-_FILES = ("bert_config_file", "vocab_file", "do_lower_case")
-_OF_EXPORT = (
-    "max_seq_length",
-    "long_texts",
-    "top_k",
-    "score_whole_words",
-    "embedding_size",
-    "prompt_name",
-    "dtype",
-)
-
 
 def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
     """Return the settings of the checkpoint or exported model at a path.
@@ -64,37 +51,25 @@ def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
     if published.is_of_hub(path) or not (
         is_onnx or file_system.exists(os.path.join(path, "saved_model.pb"))
     ):
-        files = {name: given.pop(name, None) for name in _FILES}
+        files = {name: given.pop(name, None) for name in registry.FILES}
         checkpoint = open_checkpoint(path, **files, flag="model")
         return describe(checkpoint, task, given)
-    for name in (*_FILES, *_OF_EXPORT):
-        if name in given and not (is_onnx and name == "dtype"):
-            raise UserError(
-                f"--{name} is for checkpoints; the exported model {path} has "
-                "its own: leave the flag out"
-            )
     if is_onnx:
-        settings = openvino_files.settings_of(path)
-    else:
-        place = os.path.join(path, saved_model.DESCRIPTION)
-        if not file_system.exists(place):
-            raise UserError(
-                f"--model={path} is a SavedModel without "
-                f"{saved_model.DESCRIPTION}: export it again with "
-                "export_saved_model.py or --do_export, or give the checkpoint "
-                "it was made from"
-            )
-        keys = text_files.read_json_object(place)
-        names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
-        if len(names) != 1:
-            raise UserError(f"{path}/assets holds no vocabulary: export again")
-        settings = registry.described(keys, place, path, Vocabulary(names[0]))
-    if task and task != settings.task:
+        return openvino_files.find(path, task, given)
+    place = os.path.join(path, saved_model.DESCRIPTION)
+    if not file_system.exists(place):
         raise UserError(
-            f"--task={task}, but {path} was exported with --task="
-            f"{settings.task}: export it with --task={task}"
+            f"--model={path} is a SavedModel without "
+            f"{saved_model.DESCRIPTION}: export it again with "
+            "export_saved_model.py or --do_export, or give the checkpoint it "
+            "was made from"
         )
-    return registry.with_options(settings, given)
+    keys = text_files.read_json_object(place)
+    names = tf.io.gfile.glob(os.path.join(path, "assets", "*"))
+    if len(names) != 1:
+        raise UserError(f"{path}/assets holds no vocabulary: export again")
+    settings = registry.described(keys, place, path, Vocabulary(names[0]))
+    return registry.of_export(settings, task, given)
 
 
 def describe(

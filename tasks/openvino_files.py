@@ -43,8 +43,9 @@ ACTIVATIONS = {
 
 def _read(path: str) -> Any:
     """Return OpenVINO's model of a file, read again if it is another one."""
-    is_there = os.path.exists(path)
-    return _read_once(path, os.stat(path).st_mtime_ns if is_there else 0)
+    if not os.path.exists(path):
+        raise UserError(f"{path} does not exist")
+    return _read_once(path, os.stat(path).st_mtime_ns)
 
 
 @functools.lru_cache(maxsize=1)
@@ -82,6 +83,25 @@ def settings_of(path: str) -> TaskSettings:
     described = text_files.json_object(place, found["export.json"])
     vocabulary = Vocabulary("vocab.txt inside", found["vocab.txt"].encode())
     return registry.described(described, place, path, vocabulary)
+
+
+def find(
+    path: str, task: str | None = None, given: Mapping[str, Any] | None = None
+) -> TaskSettings:
+    """Return the settings of a file with the options that the user gave.
+
+    Raises:
+        UserError: it cannot be used so.
+    """
+    options = {**(given or {})}
+    dtype = options.pop("dtype", "float32")
+    if dtype not in _PRECISION:
+        raise UserError(
+            f"--dtype={dtype} chooses among the types of TensorFlow, and "
+            f"OpenVINO runs {path}: give {' or '.join(_PRECISION)}"
+        )
+    settings = registry.of_export(settings_of(path), task, options)
+    return settings._replace(dtype=dtype)
 
 
 class OpenVinoModel(FileModel):

@@ -27,6 +27,19 @@ TASKS = {
     "encoder": "encoder.task.Vectors",
 }
 
+# Flags of the files of a checkpoint, and options that are fixed when a model is
+# exported.
+FILES = ("bert_config_file", "vocab_file", "do_lower_case")
+_OF_EXPORT = (
+    "max_seq_length",
+    "long_texts",
+    "top_k",
+    "score_whole_words",
+    "embedding_size",
+    "prompt_name",
+    "dtype",
+)
+
 
 def find(name: str) -> type[Task]:
     """Return the class of a task; `name` is a key of TASKS."""
@@ -69,6 +82,29 @@ def with_options(
         options=settings.options._replace(**fields(settings.options)),
         **fields(settings),
     )
+
+
+def of_export(
+    settings: TaskSettings, task: str | None, given: Mapping[str, Any]
+) -> TaskSettings:
+    """Return the settings of an exported model with the options given.
+
+    Raises:
+        UserError: it has another value of an option, or does another task.
+    """
+    path = settings.checkpoint.prefix
+    for name in (*FILES, *_OF_EXPORT):
+        if name in given:
+            raise UserError(
+                f"--{name} is for checkpoints; the exported model {path} has "
+                "its own: leave the flag out"
+            )
+    if task and task != settings.task:
+        raise UserError(
+            f"--task={task}, but {path} was exported with --task="
+            f"{settings.task}: export it with --task={task}"
+        )
+    return with_options(settings, given)
 
 
 def described(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import subprocess
 import sys
 
 from base.errors import UserError
@@ -119,12 +120,21 @@ def test_vectors_as_a_matrix_and_an_index(tmp_path, capsys):
     answers = []
     for model in (source, path):
         index = tmp_path / f"index of {model.name}"
-        flags = {"init_checkpoint": model, "index": index, "query": ["film"]}
+        flags = {"init_checkpoint": model, "index": index, "query": "film"}
         scripts.run(search, input_file=texts, **flags)
         line = capsys.readouterr().out.splitlines()[-1]
         results = json.loads(line)["results"]
         answers.append([one["score"] for one in results])
     np.testing.assert_allclose(*answers, atol=1e-5)
+    # TensorFlow would take seconds to import, and a gigabyte.
+    code = (
+        "import runpy, sys\n"
+        "try: runpy.run_module('search', None, '__main__', True)\n"
+        "finally: assert 'tensorflow' not in sys.modules"
+    )
+    given = f"--init_checkpoint={path}", f"--index={index}", "--query=film"
+    line = subprocess.check_output([sys.executable, "-c", code, *given])
+    assert json.loads(line)["results"] == results
     line = scripts.error_of(
         litert_model, model=path, input_file="-", output_file="x.npy", dtype="x"
     )
@@ -136,6 +146,15 @@ def test_files_that_cannot_be_used(tmp_path, monkeypatch):
     onnx = pytest.importorskip("onnx")
     pytest.importorskip("openvino")
     _, path, _ = export(tmp_path, "classifier")
+    given = {"init_checkpoint": path, "index": tmp_path / "i", "query": "a"}
+    assert "does classifier" in scripts.error_of(search, **given)
+    for name, value, found in (
+        ("dtype", "auto", "OpenVINO runs"),
+        ("max_seq_length", 16, "has its own"),
+        ("do_lower_case", True, "has its own"),
+    ):
+        line = scripts.error_of(search, **given, **{name: value})
+        assert f"--{name}" in line and found in line
     flags = {"input_file": path, "output_file": tmp_path / "out.npy"}
     line = scripts.error_of(litert_model, model=path, **flags)
     assert "one vector for each text; the model gives label" in line
@@ -145,7 +164,7 @@ def test_files_that_cannot_be_used(tmp_path, monkeypatch):
     line = scripts.error_of(litert_model, model=damaged, **flags)
     assert "damaged.onnx cannot be used" in line
     line = scripts.error_of(litert_model, model=tmp_path / "no.onnx", **flags)
-    assert "no.onnx cannot be used" in line
+    assert "no.onnx does not exist" in line
     other = onnx.load(path)
     del other.metadata_props[:]
     onnx.save(other, tmp_path / "other.onnx")

@@ -126,11 +126,13 @@ def open_index(models: "list[PageModel]") -> None:
         UserError: it was built with none of them, or is not complete.
     """
     from serving.search import build
+    from tasks import loading
 
     problems = []
     for model in models:
         task = build.task_for(model.vector_settings, "document")
-        wanted = build.fingerprint_of(task)
+        files = loading.fingerprint(task.settings)
+        wanted = build.fingerprint_of(task, files)
         try:
             model.searched = build.open_index(
                 FLAGS.index, "exact", wanted, model.name

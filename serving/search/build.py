@@ -38,7 +38,7 @@ from serving.search.index import (
     Index,
     load_usearch,
 )
-from tasks import loading, nearest, predict, reading, registry
+from tasks import nearest, predict, reading, registry
 from tasks.embeddings.task import Embeddings, prompt_of
 from tasks.rows import Units
 from tasks.task import NOT_FINITE, Input, Model, Place, Task, TaskSettings
@@ -137,12 +137,17 @@ def _whole(features: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     }
 
 
-def fingerprint_of(task: Task) -> dict[str, Any]:
-    """Return all of the model that the vectors of documents depend on."""
+def fingerprint_of(task: Task, files: list[tuple[str, str]]) -> dict[str, Any]:
+    """Return all of the model that the vectors of documents depend on.
+
+    Args:
+        task: one of OUTPUTS.
+        files: (name, SHA-256) of each file of the model.
+    """
     return {
         "version of the index": _VERSION,
         **task.description(),
-        "init_checkpoint": loading.fingerprint(task.settings),
+        "init_checkpoint": files,
     }
 
 

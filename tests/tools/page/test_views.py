@@ -250,7 +250,7 @@ def test_an_index_is_searched(model_of, tmp_path):
     model, other = model_of("encoder"), model_of("classifier")
     folder, corpus = str(tmp_path / "index"), tmp_path / "corpus.txt"
     corpus.write_text("a book\n\ngood film")
-    wanted = build.fingerprint_of(model.task)
+    wanted = build.fingerprint_of(model.task, [])
     load = functools.partial(getattr, model, "run_vectors")
     build.build(folder, str(corpus), model.task, load, wanted, "model")
     model = copy.copy(model)
