@@ -21,6 +21,7 @@ get all of Keras and all messages of the import.
 """
 
 import contextlib
+import gc
 import os
 import re
 import sys
@@ -101,9 +102,12 @@ def importing() -> Iterator[None]:
             _draw(stderr, _STARTING)
             # C++ code writes to file descriptor 2, not to `sys.stderr`.
             os.dup2(file.fileno(), 2)
+    gc.disable()
     try:
         yield
     finally:
+        gc.freeze()  # what is imported stays: searches for garbage skip it
+        gc.enable()
         for name in optional:
             del sys.modules[name]
         if stderr is not None:
