@@ -116,7 +116,10 @@ def fetch(text: str, flag: str = "init_checkpoint") -> str:
 def _snapshot(name: Name, files: Sequence[str], what: str) -> str:
     """Return the folder of a commit with these files, if it has them."""
     import huggingface_hub  # takes a second
+    from huggingface_hub.utils import tqdm
 
+    # Else the first of several threads to end would delete the others' lock.
+    tqdm.get_lock()
     with _explained(what):
         return huggingface_hub.snapshot_download(
             name.repository,
