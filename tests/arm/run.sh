@@ -6,8 +6,8 @@
 # it leaves, end with it.
 #
 # Of the processors that QEMU knows, this one is emulated quickest. With SVE and
-# bfloat16: QEMU_CPU=neoverse-v1. Bytecode is kept in ROOT: without it TensorFlow
-# takes twice as long to be imported.
+# bfloat16: QEMU_CPU=max. Bytecode is kept in ROOT: without it TensorFlow takes twice
+# as long to be imported.
 #
 # /sys stays empty. It would tell LiteRT of the cores and caches of this machine, as
 # if they were ARM's: it then ends by a segmentation fault when it loads a model.
