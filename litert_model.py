@@ -64,7 +64,7 @@ class Flags:
 
     batch_size: int | None = flag(low=1, high=2**17)
     """Rows of max_seq_length tokens in a batch; a batch of shorter rows holds
-    more. Default: as many as make 512 tokens."""
+    more. Default: as many as make 512 tokens, with ONNX files 1,024."""
 
     # Texts and predictions
     input_file: str = flag("-")

@@ -8,8 +8,6 @@ from base.errors import UserError, naming
 from tasks import predict, registry
 from tasks.task import Input, Place, TaskSettings
 
-_BATCH_TOKENS = 512
-
 
 class FileModel:
     """A model in a file; subclasses are functions of the features of a batch.
@@ -17,16 +15,18 @@ class FileModel:
     Args:
         settings: what the file says of the model, with the user's options.
         batch_size: rows of max_seq_length tokens in a batch; a batch of shorter
-            rows holds more. None: as many as make 512 tokens, whose activations
-            stay in the processor's cache.
+            rows holds more. None: as many as make `batch_tokens`, whose
+            activations stay in the processor's cache.
     """
+
+    batch_tokens = 512
 
     def __init__(self, settings: TaskSettings, batch_size: int | None):
         self.path, self.settings = settings.checkpoint.prefix, settings
         with naming(f"--model={self.path}"):
             self.task = registry.create_task(settings)
         self.batch_size = batch_size or max(
-            1, _BATCH_TOKENS // settings.checkpoint.row_length
+            1, self.batch_tokens // settings.checkpoint.row_length
         )
 
     def predict(

@@ -114,6 +114,7 @@ class OpenVinoModel(FileModel):
     """
 
     any_length = True  # no need to round lengths up
+    batch_tokens = 1024  # 3% less time than with 512, 5% less than with 8,192
 
     def __init__(
         self,
