@@ -92,8 +92,9 @@ def main(_: list[str]) -> int:
     options = prediction_flags.text_options(FLAGS)
     sizes = FLAGS.num_threads, FLAGS.batch_size
     if FLAGS.model.endswith(openvino_files.SUFFIX):
-        options["dtype"] = FLAGS.dtype
-        settings = openvino_files.find(FLAGS.model, given=options)
+        settings = openvino_files.find(
+            FLAGS.model, dtype=FLAGS.dtype, **options
+        )
         model = OpenVinoModel(settings, *sizes)
     elif FLAGS["dtype"].present:
         raise UserError("--dtype is for ONNX files; leave it out")

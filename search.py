@@ -136,16 +136,16 @@ def main(_: list[str]) -> None:
 
 
 def find_model() -> tuple[TaskSettings, list, Callable[[], Model]]:
-    """Return the model's settings, its files' checksums, and what loads it.
+    """Return the settings of --init_checkpoint, its files, and how to load it.
 
-    An ONNX file needs no TensorFlow, which takes seconds to import.
+    The files are (name, SHA-256); the function returns the model, always the
+    same. An ONNX file needs no TensorFlow, which takes seconds to import.
     """
     path, names = FLAGS.init_checkpoint, ("max_seq_length", "embedding_size")
     if path.endswith(openvino_files.SUFFIX):
         names += registry.FILES
         given = {name: FLAGS[name].value for name in (*names, "dtype")}
-        given = {name: v for name, v in given.items() if v is not None}
-        settings = openvino_files.find(path, given=given)
+        settings = openvino_files.find(path, **given)
         if settings.task not in build.OUTPUTS:
             raise UserError(
                 f"--init_checkpoint={path} does {settings.task}, which gives "

@@ -55,7 +55,7 @@ def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
         checkpoint = open_checkpoint(path, **files, flag="model")
         return describe(checkpoint, task, given)
     if is_onnx:
-        return openvino_files.find(path, task, given)
+        return openvino_files.find(path, task, **given)
     place = os.path.join(path, saved_model.DESCRIPTION)
     if not file_system.exists(place):
         raise UserError(

@@ -85,22 +85,23 @@ def settings_of(path: str) -> TaskSettings:
     return registry.described(described, place, path, vocabulary)
 
 
-def find(
-    path: str, task: str | None = None, given: Mapping[str, Any] | None = None
-) -> TaskSettings:
-    """Return the settings of a file with the options that the user gave.
+def find(path: str, task: str | None = None, **options: Any) -> TaskSettings:
+    """Return the settings of the model in a file, as loading.find does.
+
+    Without `dtype` it computes in float32.
 
     Raises:
-        UserError: it cannot be used so.
+        UserError: the file cannot be used, is for another task, or has its own
+            value of an option.
     """
-    options = {**(given or {})}
-    dtype = options.pop("dtype", "float32")
+    given = {name: v for name, v in options.items() if v is not None}
+    dtype = given.pop("dtype", "float32")
     if dtype not in _PRECISION:
         raise UserError(
             f"--dtype={dtype} chooses among the types of TensorFlow, and "
             f"OpenVINO runs {path}: give {' or '.join(_PRECISION)}"
         )
-    settings = registry.of_export(settings_of(path), task, options)
+    settings = registry.of_export(settings_of(path), task, given)
     return settings._replace(dtype=dtype)
 
 

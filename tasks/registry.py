@@ -87,10 +87,15 @@ def with_options(
 def of_export(
     settings: TaskSettings, task: str | None, given: Mapping[str, Any]
 ) -> TaskSettings:
-    """Return the settings of an exported model with the options given.
+    """Return the settings of an exported model, with the user's options.
+
+    Args:
+        settings: those of the export.
+        task: the task that the user named, or None.
+        given: the options that the user gave.
 
     Raises:
-        UserError: it has another value of an option, or does another task.
+        UserError: an option is fixed in an export, or the task is another one.
     """
     path = settings.checkpoint.prefix
     for name in (*FILES, *_OF_EXPORT):
