@@ -10,7 +10,7 @@ import scripts
 from corpora import VOCAB_FILE
 
 import modeling
-from tools.benchmarks import measuring, steps
+from tools.benchmarks import measuring, programs, steps
 from tools.benchmarks import text as benchmarks_text
 
 benchmark = scripts.load("tools.benchmark")
@@ -26,8 +26,8 @@ benchmark = scripts.load("tools.benchmark")
         ({"sizes": ""}, "--sizes is required"),
         ({"lengths": "8,1024"}, "1024 is not an integer in the range [1, 512]"),
         (
-            {"parts": "train", "transformers_python": "/no/where"},
-            "--transformers_python=/no/where: [Errno 2] No such file",
+            {"parts": "train", "peer_python": "/no/where"},
+            "--peer_python=/no/where: [Errno 2] No such file",
         ),
         ({"parts": "reader"}, "--parts=reader needs generator beside it"),
     ],
@@ -100,7 +100,7 @@ def test_every_part_is_measured_and_printed(tmp_path, capsys, monkeypatch):
         jit_compile=False,  # compiling takes longer than all else
         input_file=text,
         vocab_file=VOCAB_FILE,
-        transformers_python=sys.executable,
+        peer_python=sys.executable,
     )
     lines = capsys.readouterr().out.splitlines()
     rows = [line.split(" | ") for line in lines if line.startswith("| ")][1:]
@@ -137,28 +137,78 @@ def test_every_part_is_measured_and_printed(tmp_path, capsys, monkeypatch):
     )
 
 
+# In place of faiss.
+_FAISS = """
+import numpy as np
+__version__ = "0"
+
+class IndexFlatIP:
+    def __init__(self, width):
+        self.vectors = np.zeros([0, width], np.float32)
+    def add(self, vectors):
+        self.vectors = np.concatenate([self.vectors, vectors])
+    def search(self, queries, count):
+        scores = queries @ self.vectors.T
+        rows = np.argsort(-scores, axis=1)[:, :count]
+        return np.take_along_axis(scores, rows, 1), rows
+"""
+
+
 @pytest.mark.nightly
-def test_programs_and_queries_are_timed(tmp_path, capsys):
-    text = tmp_path / "text.txt"
-    text.write_text("One two.\nThree.\n")
-    flags = {"parts": "programs,search", "serving_size": "tiny", "repeats": 2}
-    flags |= {"input_file": text, "vocab_file": VOCAB_FILE}
-    scripts.run(benchmark, **flags)
+def test_programs_and_queries_are_timed(tmp_path, capsys, monkeypatch):
+    """Beside this interpreter with a stand-in for faiss, no transformers."""
+    for package in "openvino", "onnx", "ai_edge_litert":
+        pytest.importorskip(package)
+    peer, text = tmp_path / "python", tmp_path / "text.txt"
+    (tmp_path / "faiss.py").write_text(_FAISS)
+    run = f'PYTHONPATH="{tmp_path}" exec "{sys.executable}" "$@"'
+    peer.write_text(f"#!/bin/sh\n{run}\n")
+    peer.chmod(0o755)
+    text.write_text("One two.\nThree.\n" * 20)
+    monkeypatch.setattr(programs, "SEARCHES", {1000: (1, 20)})
+    scripts.run(
+        benchmark,
+        parts="programs,search,classifier",
+        serving_size="tiny",
+        repeats=2,
+        input_file=text,
+        vocab_file=VOCAB_FILE,
+        peer_python=peer,
+    )
     lines = capsys.readouterr().out.splitlines()
-    names = [line.split(" | ")[0] for line in lines if "processor sec" in line]
-    assert [name.partition(", ")[2] for name in names] == [
-        "1 queries, 10,000 x 384",
-        "200 queries, 10,000 x 384",
-        "1 queries, 100,000 x 384",
-        "200 queries, 100,000 x 384",
+    rows = dict(line.strip("| ").split(" | ", 1) for line in lines[5:])
+    found = [name.partition(", ")[2] for name in rows if "prog" in name]
+    many = "40 sentences"
+    assert found == [
         "import tensorflow, tensorflow_text",
-        "run_classifier.py --help",
+        "--help",
         "from_texts",
+        "export_saved_model.py, saved_model",
+        "export_saved_model.py, litert",
+        "export_saved_model.py, onnx",
         "batch_predict.py, one text",
-        "batch_predict.py, 2 sentences",
+        f"batch_predict.py, {many}",
         "litert_model.py, one text",
-        "litert_model.py, 2 sentences",
+        f"litert_model.py, {many}",
+        f"litert_model.py, {many}, ONNX, bfloat16",
+        f"litert_model.py, {many}, ONNX, bfloat16, openvino",
+        "build_vocab.py",
+        "build_vocab.py, tokenizers",
+        "run_classifier.py, transformers",  # at once, since it fails
+        "run_classifier.py",
+        "run_classifier.py, bfloat16",
+        "run_classifier.py, sweep of 2e-5",
+        "run_classifier.py, sweep of 2e-5,3e-5,5e-5",
+        "each further run of a sweep",
     ]
+    for count in 1, 20:
+        row = rows[f"search, {count} queries, 1,000 x 384"]
+        assert "share of faiss, 1 share of equal answers" in row
+    assert "share of tokenizers" in rows["program tiny, build_vocab.py"]
+    missing = rows["program tiny, run_classifier.py, transformers"]
+    assert "No module named 'transformers'" in missing
+    cosine = rows["vectors tiny, both"].split()[0]
+    assert 0.999 < float(cosine) <= 1
 
 
 @pytest.mark.nightly

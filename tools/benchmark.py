@@ -3,7 +3,7 @@ r"""Measure the speed of this project on this machine: one command, one table.
     python -m tools.benchmark
     python -m tools.benchmark --parts=train --sizes=tiny,mini --dtype=bfloat16
     python -m tools.benchmark --parts=serving --input_file=sentences.txt \
-        --vocab_file=vocab.txt --transformers_python=other/bin/python
+        --vocab_file=vocab.txt --peer_python=other/bin/python
 
 The table is Markdown. Without --input_file the text is the reference manual and
 the docstrings that come with Python.
@@ -14,6 +14,7 @@ the best of several, with the median beside it.
 """
 
 import dataclasses
+import os
 from collections.abc import Iterator
 
 from base import interrupts, script, startup
@@ -36,7 +37,7 @@ DEFAULT_BATCH_SIZE = 32
 
 PARTS = (
     *("train", "tokenizer", "generator", "reader", "serving"),
-    *("programs", "search"),
+    *("programs", "search", "classifier"),
 )
 
 
@@ -44,7 +45,7 @@ PARTS = (
 class Flags:
     """What is measured, and of what."""
 
-    parts: tuple[str, ...] = flag(PARTS, choices=PARTS, required=True)
+    parts: tuple[str, ...] = flag(PARTS[:-1], choices=PARTS, required=True)
     """What to measure."""
 
     sizes: tuple[str, ...] = flag(
@@ -82,7 +83,12 @@ class Flags:
     """Vocabulary of the text; default: one that is learned from it."""
 
     serving_size: str = flag("base", choices=list(NAMED_SIZES))
-    """For --parts=serving and programs: the size of the model."""
+    """For --parts=serving, programs and classifier: the size of the model, with
+    random weights."""
+
+    init_checkpoint: str = flag("", exists="directory")
+    """In place of random weights a model in the format of transformers, whose
+    vocabulary is then that of the text."""
 
     servers: tuple[str, ...] = flag(
         ("savedmodel",),
@@ -91,9 +97,11 @@ class Flags:
     )
     """For --parts=serving: what to compare, any of {choices}."""
 
-    transformers_python: str | None = flag()
-    """A Python interpreter that has transformers and torch, to compare with in
-    --parts=train and --parts=serving."""
+    peer_python: str | None = flag()
+    """A Python interpreter that has the libraries to compare with: transformers
+    and torch for --parts=train, serving and classifier, openvino and tokenizers
+    for programs, faiss for search; for the servers of OpenVINO openvino and
+    nncf, without which they run in this one."""
 
 
 define(
@@ -135,32 +143,41 @@ def main(_: list[str]) -> None:
 def rows() -> Iterator[Row]:
     """Measure all that --parts names; yield rows as they are ready."""
     from tools.benchmarks import programs, serving, steps, text
+    from tools.benchmarks.serving import Source
 
     peak = measuring.matmul_peak(FLAGS.dtype)
     yield Row(f"matrix product, {FLAGS.dtype}", {"flops": peak})
     if "search" in FLAGS.parts:
-        yield from programs.measure_queries(FLAGS.repeats)
+        yield from programs.measure_queries(FLAGS.repeats, FLAGS.peer_python)
     # Training last: a process that has trained is slower at everything else.
     if {*FLAGS.parts} - {"train", "search"}:
-        with text.prepared_text(FLAGS.input_file, FLAGS.vocab_file) as prepared:
+        source = Source(FLAGS.serving_size, FLAGS.init_checkpoint)
+        vocab_file = FLAGS.vocab_file
+        if source.init_checkpoint and not vocab_file:
+            vocab_file = os.path.join(source.init_checkpoint, "vocab.txt")
+        with text.prepared_text(FLAGS.input_file, vocab_file) as prepared:
             if "tokenizer" in FLAGS.parts:
                 yield from text.measure_tokenizer(prepared)
             if "generator" in FLAGS.parts:
                 yield from text.measure_generator(prepared)
             if "reader" in FLAGS.parts:
                 yield from text.measure_reader(prepared)
-            if "programs" in FLAGS.parts:
-                # They take seconds, and vary less than milliseconds do.
-                rounds = max(2, FLAGS.repeats // 3)
-                yield from programs.measure(
-                    prepared, FLAGS.serving_size, rounds
-                )
+            # They take seconds, and vary less than milliseconds do.
+            rounds = max(2, FLAGS.repeats // 3)
+            for part, measure in {
+                "programs": programs.measure,
+                "classifier": programs.measure_classifier,
+            }.items():
+                if part in FLAGS.parts:
+                    yield from measure(
+                        prepared, source, FLAGS.peer_python, rounds
+                    )
             if "serving" in FLAGS.parts:
                 yield from serving.measure(
                     prepared,
-                    FLAGS.serving_size,
+                    source,
                     FLAGS.servers,
-                    FLAGS.transformers_python,
+                    FLAGS.peer_python,
                     FLAGS.repeats,
                 )
     if "train" in FLAGS.parts:
@@ -175,7 +192,7 @@ def rows() -> Iterator[Row]:
             FLAGS.repeats,
             FLAGS.jit_compile,
             FLAGS.optimizer,
-            FLAGS.transformers_python,
+            FLAGS.peer_python,
         )
 
 

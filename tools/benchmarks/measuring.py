@@ -11,6 +11,8 @@ from typing import NamedTuple
 from base import machine, startup
 from base.errors import UserError
 
+import numpy as np
+
 _PEAK_SECONDS = 0.5  # how long the matrix-product rate is measured
 
 # Runs a command, then prints its processor time in seconds, and the peak memory
@@ -88,7 +90,9 @@ def as_flags(**values) -> list[str]:
     return [f"--{name}={value}" for name, value in values.items()]
 
 
-def run_python(script: str, *arguments: str) -> tuple[str, float, float]:
+def run_python(
+    script: str, *arguments: str, python: str = sys.executable
+) -> tuple[str, float, float]:
     """Run a script of this project, or a program after "-c".
 
     Returns:
@@ -100,7 +104,7 @@ def run_python(script: str, *arguments: str) -> tuple[str, float, float]:
     """
     if script != "-c":
         script = os.path.join(startup.ROOT, script)
-    command = [sys.executable, "-c", _WITH_MEMORY, sys.executable, script]
+    command = [sys.executable, "-c", _WITH_MEMORY, python, script]
     result = subprocess.run(
         [*command, *arguments],
         capture_output=True,
@@ -115,6 +119,12 @@ def run_python(script: str, *arguments: str) -> tuple[str, float, float]:
         )
     seconds, megabytes = map(float, result.stdout.split()[-2:])
     return result.stderr, seconds, megabytes
+
+
+def lowest_cosine(vectors: np.ndarray, others: np.ndarray) -> float:
+    """Return the least cosine between vectors and others, each [n, D]."""
+    norms = np.linalg.norm(vectors, axis=1) * np.linalg.norm(others, axis=1)
+    return float(((vectors * others).sum(1) / norms).min())
 
 
 def matmul_peak(dtype: str) -> float:

@@ -1,20 +1,29 @@
-"""Time whole programs beside the import of TensorFlow, and exact queries.
+"""Time whole programs and exact queries, and what other libraries need.
 
 The times are those of the processor. Programs run in turns, each in a process
 of its own, from its start to its end.
 """
 
+import contextlib
 import shutil
 import statistics
+import sys
+import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from base.errors import UserError
 
 import numpy as np
 
 from tasks import nearest
 from tools.benchmarks import measuring, serving
 from tools.benchmarks.measuring import Row
+from tools.benchmarks.serving import Source
 from tools.benchmarks.text import Text
+from tools.json_process import JsonProcess
 
 _IMPORT = "import tensorflow, tensorflow_text"
 
@@ -28,72 +37,237 @@ graph.from_texts(tf.constant(["A man plays the guitar."]))
 """
 
 _MANY = 1000  # sentences
+_EXAMPLES = 2000  # of a short fine-tuning
 _WIDTH = 384  # numbers of a vector
 
+# Vectors that are searched, and how many queries search them at once.
+SEARCHES = {10_000: (1, 200), 100_000: (1, 200), 1_000_000: (1,)}
 
-def measure(text: Text, size: str, rounds: int) -> Iterator[Row]:
-    """Time --help, and programs that run a model on one text and on many."""
+_PEERS = str(Path(__file__).with_name("peer_programs.py"))
+
+
+class Program(NamedTuple):
+    """A program that is timed, and beside it the same work by a library.
+
+    Attributes:
+        command: a script of this project, or "-c", and its arguments.
+        out: folder that is empty before it.
+        peer: a function of peer_programs.py, which has the library's name, and
+            its arguments; or nothing.
+    """
+
+    command: list[str]
+    out: Path
+    peer: tuple[str | Path, ...] = ()
+
+
+def measure(
+    text: Text, source: Source, peer_python: str | None, rounds: int
+) -> Iterator[Row]:
+    """Time --help, exports, one text and many by a model, and a vocabulary.
+
+    Args:
+        text: the first lines are predicted; the vocabulary is learned from all.
+        source: the model.
+        peer_python: an interpreter that has openvino and tokenizers.
+        rounds: of all programs.
+    """
     folder = text.folder / "programs"
     folder.mkdir()
-    serving.write_models(folder, size, text.vocab_file, ["litert"])
-    model, answers = folder / serving.TRANSFORMERS, folder / "answers"
-    lines = text.lines()[:_MANY]
-    one, many = folder / "one.txt", folder / "many.txt"
-    one.write_text(f"{lines[0]}\n")
-    many.write_text("".join(f"{line}\n" for line in lines))
-    predict = {"model": model, "task": "encoder", "output_dir": answers}
-    lite = {"model": folder / "litert", "output_file": folder / "out.jsonl"}
-    count = f"{len(lines)} sentences"
+    serving.write_models(folder, source, text.vocab_file, ["litert"])
+    lines, out = text.lines(), folder / "out"
+    one, many, corpus = (
+        folder / f"{name}.txt" for name in ("one", "many", "all")
+    )
+    for path, count in (one, 1), (many, _MANY), (corpus, len(lines)):
+        path.write_text("".join(f"{line}\n" for line in lines[:count]))
+    count = f"{len(lines[:_MANY])} sentences"
+    model, onnx = folder / serving.TRANSFORMERS, folder / "onnx" / "file.onnx"
+    ours, theirs = folder / "ours.npy", folder / "theirs.npy"
     flags = measuring.as_flags
+    export = {"init_checkpoint": model, "task": "encoder"}
+    predict = {"model": model, "task": "encoder", "output_dir": out}
+    lite = {"model": folder / "litert", "output_file": out / "out.jsonl"}
+    fast = {"model": onnx, "output_file": ours, "dtype": "bfloat16"}
+    learn = {"vocab_size": 30522, "output_file": out / "vocab.txt"}
+    vectors = f"litert_model.py, {count}, ONNX, bfloat16"
     programs = {
-        _IMPORT: ["-c", _IMPORT],
-        "run_classifier.py --help": ["run_classifier.py", "--help"],
-        "from_texts": ["-c", _FROM_TEXTS, str(model)],
-        "batch_predict.py, one text": [
-            "batch_predict.py",
-            *flags(**predict, input_file=one),
-        ],
-        f"batch_predict.py, {count}": [
-            "batch_predict.py",
-            *flags(**predict, input_file=many),
-        ],
-        "litert_model.py, one text": [
-            "litert_model.py",
-            *flags(**lite, input_file=one),
-        ],
-        f"litert_model.py, {count}": [
-            "litert_model.py",
-            *flags(**lite, input_file=many),
-        ],
+        _IMPORT: Program(["-c", _IMPORT], out),
+        "--help": Program(["run_classifier.py", "--help"], out),
+        "from_texts": Program(["-c", _FROM_TEXTS, str(model)], out),
     }
-    seconds: dict[str, list[float]] = {name: [] for name in programs}
+    files = {"saved_model": out / "1", "litert": out / "x", "onnx": onnx}
+    for name, path in files.items():
+        arguments = flags(**export, format=name, output=path)
+        command = ["export_saved_model.py", *arguments]
+        program = Program(command, path.parent)
+        programs[f"export_saved_model.py, {name}"] = program
+    for script, values in ("batch_predict", predict), ("litert_model", lite):
+        for name, path in ("one text", one), (count, many):
+            command = [f"{script}.py", *flags(**values, input_file=path)]
+            programs[f"{script}.py, {name}"] = Program(command, out)
+    programs[vectors] = Program(
+        ["litert_model.py", *flags(**fast, input_file=many)],
+        out,
+        ("openvino", onnx, text.vocab_file, many, theirs),
+    )
+    programs["build_vocab.py"] = Program(
+        ["build_vocab.py", *flags(**learn, input_file=corpus)],
+        out,
+        ("tokenizers", corpus, out),
+    )
+    best = yield from _race(source, programs, peer_python, rounds)
+    if f"{vectors}, openvino" in best:
+        cosine = measuring.lowest_cosine(np.load(ours), np.load(theirs))
+        yield Row(f"vectors {source}, both", {"lowest_cosine": cosine})
+
+
+def measure_classifier(
+    text: Text, source: Source, peer_python: str | None, rounds: int
+) -> Iterator[Row]:
+    """Time a short fine-tuning, whose labels mean nothing, and a sweep.
+
+    Args:
+        text: the first lines are the examples.
+        source: the model.
+        peer_python: an interpreter that has transformers and accelerate.
+        rounds: of all programs.
+    """
+    folder = text.folder / "classifier"
+    folder.mkdir()
+    serving.write_models(folder, source, text.vocab_file, [])
+    model, out = folder / serving.TRANSFORMERS, folder / "out"
+    lines = [" ".join(line.split()) for line in text.lines()]
+    rows = [f"{x}\t{n % 2}" for n, x in enumerate(filter(None, lines))]
+    for name, count in ("train", _EXAMPLES), ("dev", _EXAMPLES // 10):
+        table = "\n".join(["sentence\tlabel", *rows[:count], ""])
+        (folder / f"{name}.tsv").write_text(table)
+
+    def program(*peer: str | Path, **values) -> Program:
+        arguments = measuring.as_flags(
+            task_name="sst-2",
+            data_dir=folder,
+            init_checkpoint=model,
+            output_dir=out,
+            do_train="true",
+            num_train_epochs=1,
+            train_batch_size=32,
+            max_seq_length=128,
+            learning_rate=2e-5,
+            **values,
+        )
+        return Program(["run_classifier.py", *arguments], out, peer)
+
+    train = folder / "train.tsv"
+    programs = {
+        "run_classifier.py": program("transformers", model, train, out),
+        "run_classifier.py, bfloat16": program(dtype="bfloat16"),
+    }
+    for rates in "2e-5", "2e-5,3e-5,5e-5":
+        programs[f"run_classifier.py, sweep of {rates}"] = program(
+            do_eval="true", sweep_learning_rates=rates
+        )
+    best = yield from _race(source, programs, peer_python, rounds)
+    sweeps = [best[name] for name in best if "sweep" in name]
+    if len(sweeps) == 2:
+        further = {"processor_seconds": (sweeps[1] - sweeps[0]) / 2}
+        yield Row(f"program {source}, each further run of a sweep", further)
+
+
+def _race(
+    source: Source,
+    programs: Mapping[str, Program],
+    peer_python: str | None,
+    rounds: int,
+) -> Generator[Row, None, dict[str, float]]:
+    """Run programs in turns; yield their rows, return their least seconds.
+
+    A program that fails, as where an optional library is not installed, has a
+    row with the reason.
+
+    Args:
+        source: the model that the rows name.
+        programs: by their names.
+        peer_python: where the peers run; None: they do not.
+        rounds: of all programs.
+    """
+    commands = {}
+    for name, program in programs.items():
+        out = program.out
+        commands[name] = sys.executable, program.command, out
+        if program.peer and peer_python:
+            peer = [_PEERS, *map(str, program.peer)]
+            commands[f"{name}, {program.peer[0]}"] = peer_python, peer, out
+    used: dict[str, list[float]] = {name: [] for name in commands}
     megabytes = {}
     for _ in range(rounds):
-        for name, command in programs.items():
-            _, used, megabytes[name] = measuring.run_python(*command)
-            seconds[name].append(used)
-            shutil.rmtree(answers, ignore_errors=True)
-    for name, found in seconds.items():
+        for name, (python, command, out) in list(commands.items()):
+            shutil.rmtree(out, ignore_errors=True)
+            out.mkdir()
+            try:
+                _, seconds, megabytes[name] = measuring.run_python(
+                    *command, python=python
+                )
+            except UserError as error:
+                yield Row(f"program {source}, {name}", note=str(error))
+                del commands[name]
+            else:
+                used[name].append(seconds)
+    best = {name: min(used[name]) for name in commands}
+    for name, seconds in best.items():
         figures = {
-            "processor_seconds": min(found),
-            "median_processor_seconds": statistics.median(found),
-            "of_the_import": min(found) / min(seconds[_IMPORT]),
-            "MB": megabytes[name],
+            "processor_seconds": seconds,
+            "median_processor_seconds": statistics.median(used[name]),
         }
-        yield Row(f"program {size}, {name}", figures)
+        if _IMPORT in best:
+            figures["of_the_import"] = seconds / best[_IMPORT]
+        peer = name in programs and programs[name].peer
+        if peer and (beside := f"{name}, {peer[0]}") in best:
+            figures[f"share_of_{peer[0]}"] = seconds / best[beside]
+        yield Row(
+            f"program {source}, {name}", {**figures, "MB": megabytes[name]}
+        )
+    return best
 
 
-def measure_queries(rounds: int) -> Iterator[Row]:
-    """Time exact queries among vectors; set OPENBLAS_NUM_THREADS=1 for one."""
+def measure_queries(rounds: int, peer_python: str | None) -> Iterator[Row]:
+    """Time exact queries among vectors, with faiss in turns.
+
+    Args:
+        rounds: of each number of queries.
+        peer_python: an interpreter that has faiss.
+    """
     rng = np.random.default_rng(0)
-    for count in (10_000, 100_000):
+    for count, batches in SEARCHES.items():
         shape = [count, _WIDTH]
         vectors = nearest.prepared(rng.standard_normal(shape, np.float32))
-        for queries in (vectors[:1], vectors[:200]):
-            seconds = measuring.best_seconds(
-                lambda v=vectors, q=queries: list(nearest.nearest(v, q, 10)),
-                rounds,
-                time.process_time,
-            )
-            what = f"search, {len(queries)} queries, {count:,} x {_WIDTH}"
-            yield Row(what, {"processor_seconds": seconds})
+        with contextlib.ExitStack() as stack:
+            faiss = None
+            if peer_python:
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                np.save(file := f"{folder}/vectors.npy", vectors)
+                command = [peer_python, _PEERS, "faiss", file]
+                faiss = stack.enter_context(JsonProcess("faiss", command))
+            for queries in batches:
+                yield _queries(vectors, queries, rounds, faiss)
+
+
+def _queries(
+    vectors: np.ndarray, count: int, rounds: int, faiss: JsonProcess | None
+) -> Row:
+    """Return the row of so many queries at once among vectors, [n, D]."""
+    ours, theirs, same = [], [], []
+    for _ in range(rounds):
+        began = time.process_time()
+        found = list(nearest.nearest(vectors, vectors[:count], 10))
+        ours.append(time.process_time() - began)
+        if faiss:
+            seconds, rows = faiss.ask(count)
+            theirs.append(seconds)
+            same += [{*x[0]} == {*y} for x, y in zip(found, rows, strict=True)]
+    figures = {"processor_seconds": min(ours)}
+    if faiss:
+        figures["share_of_faiss"] = min(ours) / min(theirs)
+        figures["share_of_equal_answers"] = sum(same) / len(same)
+    what = f"search, {count} queries, {len(vectors):,} x {_WIDTH}"
+    return Row(what, figures)

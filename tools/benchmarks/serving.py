@@ -1,7 +1,7 @@
 """Time ways to serve an exported model, and transformers beside them.
 
-All servers get the same random weights, vocabulary and inputs, and return the
-last hidden state and the pooled output as arrays. Each runs in a process of its
+All servers get the same weights, vocabulary and inputs, and return vectors,
+the means over the tokens. Each runs in a process of its
 own, because PyTorch and TensorFlow in one process can interfere. They take
 turns call by call, so that the noise of a shared machine slows all of them.
 """
@@ -28,7 +28,7 @@ from checkpoints.checkpoint import write_tokenizer
 from checkpoints.model import Checkpoint
 from checkpoints.trained_for import TrainedFor
 from tasks.encoder.model import TextEncoder
-from tokenization import TokenizerSettings, Vocabulary
+from tokenization import FullTokenizer, TokenizerSettings, Vocabulary
 from tools.benchmarks import measuring
 from tools.benchmarks import serving_programs as programs
 from tools.benchmarks.measuring import Row
@@ -38,11 +38,28 @@ from tools.json_process import JsonProcess
 
 SENTENCES_PER_BATCH, MAX_BATCHES, MAX_SEQ_LENGTH = 32, 4, 128
 
-# Batch and length of the requests of ids: one short text, one long, many.
-SHAPES = ((1, 32), (1, 128), (32, 128))
-
+# Batch and length of the requests of ids: one text, short and long, and many.
+SHAPES = ((1, 16), (1, 32), (1, 128), (8, 128), (32, 128))
 
 TRANSFORMERS = "transformers"  # reads the model that the others are made from
+
+
+class Source(NamedTuple):
+    """The model that is measured.
+
+    Attributes:
+        size: one of modeling.NAMED_SIZES, with random weights.
+        init_checkpoint: in its place a folder of transformers' format, or "".
+    """
+
+    size: str
+    init_checkpoint: str
+
+    def __str__(self) -> str:
+        """Return its name in the table."""
+        if not self.init_checkpoint:
+            return self.size
+        return os.path.basename(os.path.abspath(self.init_checkpoint))
 
 
 class Case(NamedTuple):
@@ -54,14 +71,18 @@ class Case(NamedTuple):
     rows: int  # texts or rows of ids in all batches
 
 
-def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
-    """Return the requests: rows of random ids, then whole batches of texts."""
-    rng = np.random.default_rng(0)
+def make_cases(texts: list[str], ids: Sequence[int]) -> list[Case]:
+    """Return the requests: rows full of ids, then whole batches of texts.
+
+    Args:
+        texts: of the last request.
+        ids: tokens of a text, from which the rows are cut; repeated if needed.
+    """
     cases = []
     for rows, length in SHAPES:
         shape = [rows, length]
         batch = {
-            "input_ids": rng.integers(0, vocab_size, shape).tolist(),
+            "input_ids": np.resize(ids, shape).tolist(),
             "input_mask": np.ones(shape, int).tolist(),
             "segment_ids": np.zeros(shape, int).tolist(),
         }
@@ -76,23 +97,36 @@ def make_cases(texts: list[str], vocab_size: int) -> list[Case]:
 
 
 def write_models(
-    folder: Path, size: str, vocab_file: str, names: Sequence[str]
-) -> int:
-    """Write a random model in the formats of some servers, one by each name.
+    folder: Path, source: Source, vocab_file: str, names: Sequence[str]
+) -> None:
+    """Write a model in the formats of some servers, one by each name.
 
     The folder also gets TRANSFORMERS, from which the others are made.
-
-    Returns:
-        The number of tokens.
     """
+    theirs = folder / TRANSFORMERS
+    if source.init_checkpoint:
+        theirs.symlink_to(os.path.abspath(source.init_checkpoint))
+    else:
+        _write_random(theirs, source.size, vocab_file)
+    for name in names:
+        suffix = ".onnx" if name.startswith("openvino") else ""
+        measuring.run_script(
+            "export_saved_model.py",
+            init_checkpoint=theirs,
+            task="encoder",
+            output=folder / f"{name}{suffix}",
+            **SERVERS[name],
+        )
+
+
+def _write_random(theirs: Path, size: str, vocab_file: str) -> None:
+    """Write a model with random weights in the format of transformers."""
     vocabulary = Vocabulary(vocab_file)
-    num_tokens = len(vocabulary.tokens)
-    config = modeling.BertConfig.from_size(size, num_tokens)
+    config = modeling.BertConfig.from_size(size, len(vocabulary.tokens))
     # transformers computes "gelu" with erf.
     config.hidden_act = "gelu_erf"
     keras.utils.set_random_seed(1)  # the same weights always
     variables = TextEncoder(config, "float32").variables
-    theirs = folder / TRANSFORMERS
     theirs.mkdir()
     huggingface.write_config(str(theirs), config, "BertModel")
     huggingface.write_weights(
@@ -101,30 +135,24 @@ def write_models(
     files = TokenizerFiles(vocabulary=vocabulary, known=TokenizerSettings.of())
     trained_for = TrainedFor(max_seq_length=MAX_SEQ_LENGTH)
     write_tokenizer(str(theirs), Checkpoint("", config, trained_for, files))
-    for name in names:
-        measuring.run_script(
-            "export_saved_model.py",
-            init_checkpoint=theirs,
-            task="encoder",
-            do_lower_case="true",
-            output=folder / name,
-            **SERVERS[name],
-        )
-    return num_tokens
 
 
 def race(
-    size: str, case: Case, servers: Mapping[str, JsonProcess], rounds: int
+    source: Source,
+    case: Case,
+    servers: Mapping[str, JsonProcess],
+    rounds: int,
 ) -> Iterator[Row]:
     """Time a case on all servers in turns; yield a row for each.
 
-    Each has its time as a share of the time of transformers, and the largest
-    difference between its pooled output and the first server's.
+    Each has its time as a share of the times of the others' libraries, and the
+    largest difference between its vectors and the first server's, with the
+    lowest cosine.
     """
     question = {"case": case.name, "calls": case.calls}
     # The first call compiles and is not timed.
-    pooled = {
-        name: np.array(server.ask({**question, "calls": 1})["pooled"])
+    vectors = {
+        name: np.array(server.ask({**question, "calls": 1})["vectors"])
         for name, server in servers.items()
     }
     seconds: dict[str, list[float]] = {name: [] for name in servers}
@@ -141,30 +169,37 @@ def race(
             "median_seconds": median,
             "rows_per_second": case.rows / best,
         }
-        if TRANSFORMERS in servers and name != TRANSFORMERS:
-            share = best / min(seconds[TRANSFORMERS])
-            figures["share_of_transformers"] = share
+        for other in servers:
+            if _is_peer(other) and not _is_peer(name):
+                share = best / min(seconds[other])
+                figures[f"share_of_{other}"] = share
         if name != first:
-            difference = np.abs(pooled[name] - pooled[first]).max()
+            difference = np.abs(vectors[name] - vectors[first]).max()
             figures["difference_of_answers"] = difference
-        yield Row(f"serving {size}, {case.name}, {name}", figures)
+            cosine = measuring.lowest_cosine(vectors[name], vectors[first])
+            figures["lowest_cosine"] = cosine
+        yield Row(f"serving {source}, {case.name}, {name}", figures)
+
+
+def _is_peer(server: str) -> bool:
+    return server == TRANSFORMERS or server.startswith("openvino")
 
 
 def measure(
     text: Text,
-    size: str,
+    source: Source,
     names: Sequence[str],
-    transformers_python: str | None,
+    peer_python: str | None,
     rounds: int,
 ) -> Iterator[Row]:
     """Time ways to serve a model on requests of ids and of texts.
 
     Args:
         text: at least SENTENCES_PER_BATCH lines, and a lower-cased vocabulary.
-        size: one of modeling.NAMED_SIZES; the weights are random.
+        source: the model.
         names: keys of SERVERS.
-        transformers_python: an interpreter that has transformers, which is
-            then timed too.
+        peer_python: an interpreter that has transformers, which is then timed
+            too, and, for servers of OpenVINO, openvino and nncf.
         rounds: turns of each.
     """
     lines = list(filter(str.strip, text.lines()))
@@ -175,13 +210,15 @@ def measure(
         )
     folder = text.folder / "serving"
     folder.mkdir()
-    num_tokens = write_models(folder, size, text.vocab_file, names)
-    cases = make_cases(lines, num_tokens)
+    write_models(folder, source, text.vocab_file, names)
+    tokenizer = FullTokenizer(text.vocab_file)
+    cases = make_cases(lines, tokenizer.text_to_ids(" ".join(lines)))
     path = folder / "cases.json"
     path.write_text(json.dumps({case.name: case.batches for case in cases}))
     pythons = dict.fromkeys(names, sys.executable)
-    if transformers_python:
-        pythons[TRANSFORMERS] = transformers_python
+    if peer_python:
+        peers = [TRANSFORMERS, *filter(_is_peer, names)]
+        pythons |= dict.fromkeys(peers, peer_python)
     with contextlib.ExitStack() as stack:
         servers = {
             name: stack.enter_context(start(name, python, folder, path))
@@ -191,9 +228,10 @@ def measure(
             takers = {
                 name: server
                 for name, server in servers.items()
-                if "ids" in case.name or not name.startswith("litert")
+                if "ids" in case.name
+                or not name.startswith(("litert", "openvino"))
             }
-            yield from race(size, case, takers, rounds)
+            yield from race(source, case, takers, rounds)
 
 
 def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:
@@ -208,6 +246,8 @@ def start(name: str, python: str, folder: Path, cases: Path) -> JsonProcess:
         program = programs.TRANSFORMERS
     elif name.startswith("litert"):
         program = programs.LITERT
+    elif name.startswith("openvino"):
+        program = programs.OPENVINO
     environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONPATH", None)
     arguments = (folder / name, cases, machine.num_cores())

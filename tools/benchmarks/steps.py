@@ -103,7 +103,7 @@ def measure(
     repeats: int,
     jit_compile: bool,
     optimizer: str,
-    transformers_python: str | None = None,
+    peer_python: str | None = None,
 ) -> Iterator[Row]:
     """Time each training step; yield its rows.
 
@@ -113,10 +113,10 @@ def measure(
     """
     # Of each program: how it ran -> seconds.
     theirs: dict[Program, dict[str, float]] = collections.defaultdict(dict)
-    if transformers_python:
+    if peer_python:
         with JsonProcess(
-            f"--transformers_python={transformers_python}",
-            [transformers_python, str(_TRANSFORMERS)],
+            f"--peer_python={peer_python}",
+            [peer_python, str(_TRANSFORMERS)],
         ) as process:
             for program, how in itertools.product(
                 programs, ("eager", "torch.compile")
