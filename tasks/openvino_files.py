@@ -5,6 +5,7 @@ without TensorFlow import this module.
 """
 
 import functools
+import logging as standard_logging
 import math
 import os
 from collections.abc import Mapping
@@ -14,6 +15,7 @@ from base import machine, packages, text_files
 from base.errors import UserError
 
 import numpy as np
+from absl import logging
 
 from tasks import registry
 from tasks.file_model import FileModel
@@ -26,7 +28,8 @@ SUFFIX = ".onnx"
 # Of a file, in the order of rows.INPUT_NAMES.
 INPUTS = ("input_ids", "attention_mask", "token_type_ids")
 
-_PRECISION = {"float32": "f32", "bfloat16": "bf16", "float16": "f16"}
+# OpenVINO's names of the types.
+_PRECISION = {"float32": "FP32", "bfloat16": "BF16", "float16": "FP16"}
 
 _erf = np.vectorize(math.erf)
 
@@ -50,9 +53,14 @@ def _read(path: str) -> Any:
 
 @functools.lru_cache(maxsize=1)
 def _read_once(path: str, changed_at: int) -> Any:
+    log = standard_logging.getLogger()
+    handlers = log.handlers[:]
     openvino = packages.load(
         "openvino", path, "openvino", "requirements-openvino.txt"
     )
+    # Importing OpenVINO 2026.4 removes absl's handler; later messages would not
+    # appear on standard error.
+    log.handlers[:] = handlers
     try:
         return openvino.Core().read_model(path)
     except RuntimeError as error:
@@ -131,12 +139,24 @@ class OpenVinoModel(FileModel):
         unused, of = "last_hidden_state", model.outputs
         outputs = [output for output in of if output.any_name != unused]
         model = openvino.Model(outputs, model.get_parameters())
+        core, precision = openvino.Core(), _PRECISION[settings.dtype]
+        if precision not in core.get_property(
+            "CPU", "OPTIMIZATION_CAPABILITIES"
+        ):
+            # Otherwise OpenVINO 2026.4 takes float32 for float16 silently, and
+            # emulates bfloat16, which takes 40 times as long as float32.
+            logging.warning(
+                "--dtype=%s is computed in float32: this processor has no "
+                "products in it for OpenVINO",
+                settings.dtype,
+            )
+            precision = _PRECISION["float32"]
         options = {
-            "INFERENCE_PRECISION_HINT": _PRECISION[settings.dtype],
+            "INFERENCE_PRECISION_HINT": precision,
             "INFERENCE_NUM_THREADS": num_threads or machine.num_cores(),
             "PERFORMANCE_HINT": "LATENCY",
         }
-        compiled = openvino.Core().compile_model(model, "CPU", options)
+        compiled = core.compile_model(model, "CPU", options)
         self._request = compiled.create_infer_request()
 
     def __call__(self, features: Mapping[str, np.ndarray]) -> Outputs:

@@ -98,10 +98,12 @@ def test_functions_on_a_number():
 
 
 @pytest.mark.slow
-def test_vectors_as_a_matrix_and_an_index(tmp_path, capsys):
+def test_vectors_as_a_matrix_and_an_index(
+    tmp_path, capsys, caplog, monkeypatch
+):
     """In 32 and 16 bits, of texts of all lengths, in their order."""
     pytest.importorskip("onnx")
-    pytest.importorskip("openvino")
+    openvino = pytest.importorskip("openvino")
     source, path, _ = export(
         tmp_path, "embeddings", prompts={"query": "good ", "document": "bad "}
     )
@@ -117,6 +119,18 @@ def test_vectors_as_a_matrix_and_an_index(tmp_path, capsys):
         vectors = np.load(out)
         assert (vectors.shape, vectors.dtype) == (wanted.shape, np.float32)
         assert litert_files.cosines(vectors, wanted).min() > least
+
+    class Core(openvino.Core):  # of a processor without 16 bits
+        def get_property(self, *names):
+            return ["FP32"]
+
+    monkeypatch.setattr(openvino, "Core", Core)
+    for dtype in "bfloat16", "float16":
+        model = OpenVinoModel(settings_of(str(path))._replace(dtype=dtype))
+        assert f"--dtype={dtype} is computed in float32" in caplog.text
+        found = [one["embedding"] for one in model.predict(lines)]
+        wanted = np.load(tmp_path / "float32.npy")
+        np.testing.assert_allclose(found, wanted, atol=1e-6)
     answers = []
     for model in (source, path):
         index = tmp_path / f"index of {model.name}"
@@ -135,6 +149,11 @@ def test_vectors_as_a_matrix_and_an_index(tmp_path, capsys):
     given = f"--init_checkpoint={path}", f"--index={index}", "--query=film"
     line = subprocess.check_output([sys.executable, "-c", code, *given])
     assert json.loads(line)["results"] == results
+    # Importing OpenVINO takes absl's handler away.
+    given = f"--model={path}", f"--input_file={texts}", f"--output_file={out}"
+    program = [sys.executable, "-m", "litert_model", *given]
+    said = subprocess.run(program, capture_output=True, text=True, check=True)
+    assert said.stderr == f"Wrote {out}: {len(lines)} vectors\n"
     line = scripts.error_of(
         litert_model, model=path, input_file="-", output_file="x.npy", dtype="x"
     )
