@@ -84,9 +84,7 @@ def test_an_interpreter_without_transformers_ends_in_a_line(
     monkeypatch.setattr(serving_programs, "SAVED_MODEL", waits)
     for path, message in ((python, "no torch"), ("/no/where", "/no/where")):
         with pytest.raises(UserError, match=f"transformers.*{message}"):
-            table(
-                capsys, peer_python=path, servers="savedmodel", **files
-            )
+            table(capsys, peer_python=path, servers="savedmodel", **files)
 
 
 @pytest.mark.nightly

@@ -21,7 +21,9 @@ def tokenizers(text: str, output_dir: str) -> None:
 
 
 def openvino(model: str, vocab_file: str, texts: str, output: str) -> None:
-    """Write the vectors of texts with OpenVINO in bfloat16, sorted by length.
+    """Write the vectors of texts with OpenVINO, sorted by length.
+
+    In bfloat16 where the processor has it.
 
     Args:
         model: ONNX file.
@@ -35,8 +37,11 @@ def openvino(model: str, vocab_file: str, texts: str, output: str) -> None:
 
     tokenizer = BertWordPieceTokenizer(vocab_file, lowercase=True)
     tokenizer.enable_truncation(128)
-    options = {"INFERENCE_PRECISION_HINT": "bf16"}
-    model = openvino.Core().compile_model(model, "CPU", options)
+    core = openvino.Core()
+    types = core.get_property("CPU", "OPTIMIZATION_CAPABILITIES")
+    dtype = "BF16" if "BF16" in types else "FP32"
+    options = {"INFERENCE_PRECISION_HINT": dtype}
+    model = core.compile_model(model, "CPU", options)
     with open(texts, encoding="utf-8") as file:
         rows = tokenizer.encode_batch(file.read().splitlines())
     order = sorted(range(len(rows)), key=lambda row: -len(rows[row].ids))
