@@ -146,8 +146,8 @@ class OpenVinoModel(FileModel):
             # Otherwise OpenVINO 2026.4 takes float32 for float16 silently, and
             # emulates bfloat16, which takes 40 times as long as float32.
             logging.warning(
-                "--dtype=%s is computed in float32: this processor has no "
-                "products in it for OpenVINO",
+                "--dtype=%s: OpenVINO has no products of this type on this "
+                "processor, so it computes in float32",
                 settings.dtype,
             )
             precision = _PRECISION["float32"]
