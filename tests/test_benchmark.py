@@ -168,7 +168,7 @@ def test_programs_and_queries_are_timed(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(programs, "SEARCHES", {1000: (1, 20)})
     scripts.run(
         benchmark,
-        parts="programs,search,classifier",
+        parts="programs,search,vectors,classifier",
         serving_size="tiny",
         repeats=2,
         input_file=text,
@@ -190,10 +190,10 @@ def test_programs_and_queries_are_timed(tmp_path, capsys, monkeypatch):
         f"batch_predict.py, {many}",
         "litert_model.py, one text",
         f"litert_model.py, {many}",
-        f"litert_model.py, {many}, ONNX, bfloat16",
-        f"litert_model.py, {many}, ONNX, bfloat16, openvino",
         "build_vocab.py",
         "build_vocab.py, tokenizers",
+        f"litert_model.py, {many}, ONNX",
+        f"litert_model.py, {many}, ONNX, openvino",
         "run_classifier.py, transformers",  # at once, since it fails
         "run_classifier.py",
         "run_classifier.py, bfloat16",

@@ -37,7 +37,7 @@ DEFAULT_BATCH_SIZE = 32
 
 PARTS = (
     *("train", "tokenizer", "generator", "reader", "serving"),
-    *("programs", "search", "classifier"),
+    *("programs", "search", "vectors", "classifier"),
 )
 
 
@@ -45,7 +45,7 @@ PARTS = (
 class Flags:
     """What is measured, and of what."""
 
-    parts: tuple[str, ...] = flag(PARTS[:-1], choices=PARTS, required=True)
+    parts: tuple[str, ...] = flag(PARTS[:-2], choices=PARTS, required=True)
     """What to measure."""
 
     sizes: tuple[str, ...] = flag(
@@ -83,8 +83,8 @@ class Flags:
     """Vocabulary of the text; default: one that is learned from it."""
 
     serving_size: str = flag("base", choices=list(NAMED_SIZES))
-    """For --parts=serving, programs and classifier: the size of the model, with
-    random weights."""
+    """Size of the model that is served, exported and fine-tuned, with random
+    weights."""
 
     init_checkpoint: str = flag("", exists="directory")
     """In place of random weights a model in the format of transformers, whose
@@ -99,9 +99,10 @@ class Flags:
 
     peer_python: str | None = flag()
     """A Python interpreter that has the libraries to compare with: transformers
-    and torch for --parts=train, serving and classifier, openvino and tokenizers
-    for programs, faiss for search; for the servers of OpenVINO openvino and
-    nncf, without which they run in this one."""
+    and torch for --parts=train, serving and classifier, which also needs
+    accelerate; tokenizers for programs and vectors; openvino for vectors; faiss
+    for search; openvino and nncf for the servers of OpenVINO, which run in this
+    interpreter without the flag."""
 
 
 define(
@@ -166,6 +167,7 @@ def rows() -> Iterator[Row]:
             rounds = max(2, FLAGS.repeats // 3)
             for part, measure in {
                 "programs": programs.measure,
+                "vectors": programs.measure_vectors,
                 "classifier": programs.measure_classifier,
             }.items():
                 if part in FLAGS.parts:

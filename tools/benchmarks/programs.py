@@ -64,12 +64,12 @@ class Program(NamedTuple):
 def measure(
     text: Text, source: Source, peer_python: str | None, rounds: int
 ) -> Iterator[Row]:
-    """Time --help, exports, one text and many by a model, and a vocabulary.
+    """Time --help, exports, a model on one text and many, and build_vocab.py.
 
     Args:
         text: the first lines are predicted; the vocabulary is learned from all.
         source: the model.
-        peer_python: an interpreter that has openvino and tokenizers.
+        peer_python: an interpreter that has tokenizers.
         rounds: of all programs.
     """
     folder = text.folder / "programs"
@@ -82,42 +82,61 @@ def measure(
     for path, count in (one, 1), (many, _MANY), (corpus, len(lines)):
         path.write_text("".join(f"{line}\n" for line in lines[:count]))
     count = f"{len(lines[:_MANY])} sentences"
-    model, onnx = folder / serving.TRANSFORMERS, folder / "onnx" / "file.onnx"
-    ours, theirs = folder / "ours.npy", folder / "theirs.npy"
+    model = folder / serving.TRANSFORMERS
     flags = measuring.as_flags
     export = {"init_checkpoint": model, "task": "encoder"}
     predict = {"model": model, "task": "encoder", "output_dir": out}
     lite = {"model": folder / "litert", "output_file": out / "out.jsonl"}
-    fast = {"model": onnx, "output_file": ours, "dtype": "bfloat16"}
     learn = {"vocab_size": 30522, "output_file": out / "vocab.txt"}
-    vectors = f"litert_model.py, {count}, ONNX, bfloat16"
     programs = {
         _IMPORT: Program(["-c", _IMPORT], out),
         "--help": Program(["run_classifier.py", "--help"], out),
         "from_texts": Program(["-c", _FROM_TEXTS, str(model)], out),
     }
-    files = {"saved_model": out / "1", "litert": out / "x", "onnx": onnx}
-    for name, path in files.items():
-        arguments = flags(**export, format=name, output=path)
+    for name in "saved_model", "litert", "onnx":
+        arguments = flags(**export, format=name, output=out / f"x.{name}")
         command = ["export_saved_model.py", *arguments]
-        program = Program(command, path.parent)
-        programs[f"export_saved_model.py, {name}"] = program
+        programs[f"export_saved_model.py, {name}"] = Program(command, out)
     for script, values in ("batch_predict", predict), ("litert_model", lite):
         for name, path in ("one text", one), (count, many):
             command = [f"{script}.py", *flags(**values, input_file=path)]
             programs[f"{script}.py, {name}"] = Program(command, out)
-    programs[vectors] = Program(
-        ["litert_model.py", *flags(**fast, input_file=many)],
-        out,
-        ("openvino", onnx, text.vocab_file, many, theirs),
-    )
     programs["build_vocab.py"] = Program(
         ["build_vocab.py", *flags(**learn, input_file=corpus)],
         out,
         ("tokenizers", corpus, out),
     )
-    best = yield from _race(source, programs, peer_python, rounds)
-    if f"{vectors}, openvino" in best:
+    yield from _race(source, programs, peer_python, rounds)
+
+
+def measure_vectors(
+    text: Text, source: Source, peer_python: str | None, rounds: int
+) -> Iterator[Row]:
+    """Time litert_model.py, which writes the vectors of all lines of a text.
+
+    It runs an ONNX file, in bfloat16 where the processor has it.
+
+    Args:
+        text: a sentence on each line; empty lines are left out.
+        source: the model.
+        peer_python: an interpreter that has openvino and tokenizers.
+        rounds: of all programs.
+    """
+    folder = text.folder / "vectors"
+    folder.mkdir()
+    serving.write_models(folder, source, text.vocab_file, ["openvino"])
+    model, texts = folder / "openvino.onnx", folder / "texts.txt"
+    ours, theirs = folder / "ours.npy", folder / "theirs.npy"
+    lines = list(filter(str.strip, text.lines()))
+    texts.write_text("".join(f"{line}\n" for line in lines))
+    arguments = measuring.as_flags(
+        model=model, input_file=texts, output_file=ours, dtype="bfloat16"
+    )
+    name = f"litert_model.py, {len(lines):,} sentences, ONNX"
+    peer = "openvino", model, text.vocab_file, texts, theirs
+    program = Program(["litert_model.py", *arguments], folder / "out", peer)
+    best = yield from _race(source, {name: program}, peer_python, rounds)
+    if len(best) == 2:
         cosine = measuring.lowest_cosine(np.load(ours), np.load(theirs))
         yield Row(f"vectors {source}, both", {"lowest_cosine": cosine})
 
