@@ -55,16 +55,27 @@ def _read(path: str) -> Any:
 def _read_once(path: str, changed_at: int) -> Any:
     log = standard_logging.getLogger()
     handlers = log.handlers[:]
-    openvino = packages.load(
-        "openvino", path, "openvino", "requirements-openvino.txt"
-    )
+    packages.load("openvino", path, "openvino", "requirements-openvino.txt")
     # Importing OpenVINO 2026.4 removes absl's handler; later messages would not
     # appear on standard error.
     log.handlers[:] = handlers
     try:
-        return openvino.Core().read_model(path)
+        return _core().read_model(path)
     except RuntimeError as error:
         raise _unusable(path, error) from error
+
+
+@functools.cache
+def _core() -> Any:
+    """Return OpenVINO's core, the only one, which lasts as long as the process.
+
+    OpenVINO 2026.4 gives the process another stack for handlers of signals. If
+    several cores come and go, that stack may be gone too: at the next signal,
+    such as Ctrl-C, the process ends in a segmentation fault.
+    """
+    import openvino
+
+    return openvino.Core()
 
 
 def _unusable(path: str, error: Exception) -> UserError:
@@ -139,7 +150,7 @@ class OpenVinoModel(FileModel):
         unused, of = "last_hidden_state", model.outputs
         outputs = [output for output in of if output.any_name != unused]
         model = openvino.Model(outputs, model.get_parameters())
-        core, precision = openvino.Core(), _PRECISION[settings.dtype]
+        core, precision = _core(), _PRECISION[settings.dtype]
         if precision not in core.get_property(
             "CPU", "OPTIMIZATION_CAPABILITIES"
         ):
