@@ -143,6 +143,13 @@ class TaskGraph(tf.Module):
                 )
             return self.from_texts(*(texts[name] for name in names))
 
+        def of_rows(**rows):
+            return type(self).numbers(self, rows)
+
+        if self.ids:
+            # The model is a function inside of both, so that it is traced once.
+            model = concrete(of_rows, dict.fromkeys(INPUT_NAMES, self.ids))
+            object.__setattr__(self, "numbers", lambda rows: model(**rows))
         inputs = dict(zip(names, self.text_specs(), strict=True))
         made = {"serving_default": concrete(from_texts, inputs)}
         if self.ids:

@@ -125,7 +125,7 @@ class Tokenizer(tf.Module):
         def plain() -> Callable[[tf.Tensor], tf.RaggedTensor]:
             with tf.init_scope():  # not in the graph that asks first
                 return plain_tokenizer(
-                    tensorflow_text, matchable, self.settings, self._ids
+                    tensorflow_text, matchable, self.settings, self._any
                 )
 
         self._plain = plain
@@ -134,11 +134,15 @@ class Tokenizer(tf.Module):
         """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
         # The way of plain texts takes half a second to make. Only a graph is
         # faster with it.
-        ids_of = self._ids if tf.executing_eagerly() else self._plain()
+        ids_of = self._any if tf.executing_eagerly() else self._plain()
+        return ids_of(texts)
+
+    def _any(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return the ids of any texts [n], ragged int32 [n, pieces]."""
         if not self.special_ids:
-            return ids_of(texts)
+            return self._ids(texts)
         parts, special, between = self._parts(texts)
-        return _of_texts(parts, special, special, ids_of(between))
+        return _of_texts(parts, special, special, self._ids(between))
 
     def _parts(
         self, texts: tf.Tensor
@@ -160,7 +164,7 @@ class Tokenizer(tf.Module):
         return parts, special, tf.where(special < 0, flat, "")
 
     def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the ids of any texts [n], ragged int32 [n, pieces]."""
+        """Return the ids of texts [n] without special tokens, as `_any`."""
         words = self.words(texts)  # ragged [n, words]
         length = tf.strings.length(words.flat_values, "UTF8_CHAR")
         words = words.with_flat_values(
@@ -399,7 +403,8 @@ class Tokenizer(tf.Module):
         )
         bounds = tf.concat([[0], ends], 0)
         splits = tf.cast(tf.gather(bounds, codes.row_splits), tf.int64)
-        return tf.RaggedTensor.from_row_splits(values, splits), source
+        replaced = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+        return replaced, source
 
     def _final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:
         """Return the code points [c] with final sigmas at the end of words."""
@@ -482,7 +487,9 @@ def _of_texts(
     """
     is_special = special >= 0
     own = tf.RaggedTensor.from_row_lengths(
-        tf.boolean_mask(values, is_special), tf.cast(is_special, tf.int64)
+        tf.boolean_mask(values, is_special),
+        tf.cast(is_special, tf.int64),
+        validate=False,
     )
     merged = tf.concat([own, between], axis=1)
     return parts.with_values(merged).merge_dims(1, 2)

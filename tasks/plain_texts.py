@@ -21,6 +21,7 @@ from types import ModuleType
 import numpy as np
 import tensorflow as tf
 
+import tokenization
 from tasks import character_tables
 from tokenization import TokenizerSettings
 
@@ -43,7 +44,7 @@ def plain_tokenizer(
     """Return a function from texts to ids, fast for those of plain characters.
 
     It turns strings [n] into ragged int32 [n, pieces]. So does `otherwise`,
-    which gets the texts that are not plain.
+    which gets the texts that are not plain, or that have a special token.
     """
     longest_word = settings.max_input_chars_per_word
     normalize = _normalizer(tensorflow_text, settings.of_characters())
@@ -57,6 +58,7 @@ def plain_tokenizer(
     runs = np.split(codes, np.flatnonzero(np.diff(codes) > 1) + 1)
     ranges = (f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
     pattern = f"[{''.join(ranges)}]*"  # of texts of these characters alone
+    special = tokenization.special_pattern(settings.special_tokens)
 
     # Not inlined: the operations of a branch that is not taken would cost a
     # text of one sentence more than those that are.
@@ -72,11 +74,14 @@ def plain_tokenizer(
 
     def tokenize(texts: tf.Tensor) -> tf.RaggedTensor:
         is_plain = tf.strings.regex_full_match(texts, pattern)  # [n]
+        if settings.special_tokens:
+            is_plain &= ~tf.strings.regex_full_match(texts, f"(?s).*{special}.*")
         plain = normalize(tf.where(is_plain, texts, ""))
         ids, starts, ends = wordpiece.tokenize_with_offsets(plain)
         # A word with too many bytes is [UNK] here, but only one with too many
         # characters should be.
-        sizes = ends - starts  # ragged [n, pieces], bytes
+        sizes = ends.flat_values - starts.flat_values
+        sizes = ends.with_flat_values(sizes)  # ragged [n, pieces], bytes
         is_done = tf.reduce_all(is_plain) & tf.reduce_all(
             sizes.flat_values <= longest_word
         )

@@ -325,9 +325,12 @@ def test_models_of_the_hub():
         "[SEP]",
         "[SEP][MASK] a\0b\ufffd [PAD]weather[sep]",
         "\u039f\u0394\u03a3 \ue000x [unused1]\u4e2d\u6587",
+        "A dog,\nthe [SEP]\ncat",
     ]
     wanted = [full.text_to_ids(text) for text in texts]
-    assert graph(tf.constant(texts)).to_list() == wanted
+    spec = [tf.TensorSpec([None], tf.string)]
+    for way in graph, tf.function(graph, spec, autograph=False):
+        assert way(tf.constant(texts)).to_list() == wanted
     ids, *places = (
         part.to_list() for part in graph.with_offsets(tf.constant(texts))
     )
