@@ -125,7 +125,7 @@ class Tokenizer(tf.Module):
         def plain() -> Callable[[tf.Tensor], tf.RaggedTensor]:
             with tf.init_scope():  # not in the graph that asks first
                 return plain_tokenizer(
-                    tensorflow_text, matchable, self.settings, self._any
+                    tensorflow_text, matchable, self.settings, self._ids
                 )
 
         self._plain = plain
@@ -134,15 +134,16 @@ class Tokenizer(tf.Module):
         """Return the ids of texts, strings [n], as ragged int32 [n, pieces]."""
         # The way of plain texts takes half a second to make. Only a graph is
         # faster with it.
-        ids_of = self._any if tf.executing_eagerly() else self._plain()
+        ids_of = self._ids if tf.executing_eagerly() else self._plain()
         return ids_of(texts)
 
-    def _any(self, texts: tf.Tensor) -> tf.RaggedTensor:
+    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
         """Return the ids of any texts [n], ragged int32 [n, pieces]."""
         if not self.special_ids:
-            return self._ids(texts)
+            return self._ids_between(texts)
         parts, special, between = self._parts(texts)
-        return _of_texts(parts, special, special, self._ids(between))
+        ids = self._ids_between(between)
+        return _of_texts(parts, special, special, ids)
 
     def _parts(
         self, texts: tf.Tensor
@@ -163,8 +164,8 @@ class Tokenizer(tf.Module):
             special = tf.where(flat == token, index, special)
         return parts, special, tf.where(special < 0, flat, "")
 
-    def _ids(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return the ids of texts [n] without special tokens, as `_any`."""
+    def _ids_between(self, texts: tf.Tensor) -> tf.RaggedTensor:
+        """Return `_ids` of texts [n] without special tokens."""
         words = self.words(texts)  # ragged [n, words]
         length = tf.strings.length(words.flat_values, "UTF8_CHAR")
         words = words.with_flat_values(
@@ -403,7 +404,9 @@ class Tokenizer(tf.Module):
         )
         bounds = tf.concat([[0], ends], 0)
         splits = tf.cast(tf.gather(bounds, codes.row_splits), tf.int64)
-        replaced = tf.RaggedTensor.from_row_splits(values, splits, validate=False)
+        replaced = tf.RaggedTensor.from_row_splits(
+            values, splits, validate=False
+        )
         return replaced, source
 
     def _final_sigmas(self, codes: tf.RaggedTensor) -> tf.Tensor:

@@ -59,6 +59,7 @@ def plain_tokenizer(
     ranges = (f"\\x{{{run[0]:x}}}-\\x{{{run[-1]:x}}}" for run in runs)
     pattern = f"[{''.join(ranges)}]*"  # of texts of these characters alone
     special = tokenization.special_pattern(settings.special_tokens)
+    with_special = f"(?s).*{special}.*"
 
     # Not inlined: the operations of a branch that is not taken would cost a
     # text of one sentence more than those that are.
@@ -75,7 +76,7 @@ def plain_tokenizer(
     def tokenize(texts: tf.Tensor) -> tf.RaggedTensor:
         is_plain = tf.strings.regex_full_match(texts, pattern)  # [n]
         if settings.special_tokens:
-            is_plain &= ~tf.strings.regex_full_match(texts, f"(?s).*{special}.*")
+            is_plain &= ~tf.strings.regex_full_match(texts, with_special)
         plain = normalize(tf.where(is_plain, texts, ""))
         ids, starts, ends = wordpiece.tokenize_with_offsets(plain)
         # A word with too many bytes is [UNK] here, but only one with too many
