@@ -147,7 +147,7 @@ class TaskGraph(tf.Module):
             return type(self).numbers(self, rows)
 
         if self.ids:
-            # The model is a function inside of both, so that it is traced once.
+            # Both call the model as one function, so that it is traced once.
             model = concrete(of_rows, dict.fromkeys(INPUT_NAMES, self.ids))
             object.__setattr__(self, "numbers", lambda rows: model(**rows))
         inputs = dict(zip(names, self.text_specs(), strict=True))

@@ -165,7 +165,7 @@ class Tokenizer(tf.Module):
         return parts, special, tf.where(special < 0, flat, "")
 
     def _ids_between(self, texts: tf.Tensor) -> tf.RaggedTensor:
-        """Return `_ids` of texts [n] without special tokens."""
+        """Return the ids [n, pieces] of texts [n] without special tokens."""
         words = self.words(texts)  # ragged [n, words]
         length = tf.strings.length(words.flat_values, "UTF8_CHAR")
         words = words.with_flat_values(

@@ -67,11 +67,11 @@ def _read_once(path: str, changed_at: int) -> Any:
 
 @functools.cache
 def _core() -> Any:
-    """Return OpenVINO's core, the only one, which lasts as long as the process.
+    """Return the only core of OpenVINO, which lasts as long as the process.
 
-    OpenVINO 2026.4 gives the process another stack for handlers of signals. If
-    several cores come and go, that stack may be gone too: at the next signal,
-    such as Ctrl-C, the process ends in a segmentation fault.
+    OpenVINO 2026.4 gives the thread that loads it another stack for handlers of
+    signals. With a core for each model that stack could be freed while in use:
+    the next signal, such as Ctrl-C, was a segmentation fault.
     """
     import openvino
 

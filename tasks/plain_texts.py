@@ -9,7 +9,8 @@ alike. Almost all English texts, and most texts of other languages, are plain.
 
 The plain characters are found by experiment: each code point goes through
 TensorFlow Text and through the table of replacements. In the graph, a regular
-expression tells which texts are plain.
+expression tells which texts are plain. Texts with special tokens do not count
+as plain.
 
 Letters in shapes: n texts.
 """

@@ -23,6 +23,7 @@ from exports import (
     write_model,
 )
 from marks import nightly
+from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow.python.framework import test_util
 
 import tokenization
@@ -148,6 +149,20 @@ def test_ids_signature_uses_no_text_operation(encoder):
     graph = loaded.signatures["ids"].graph
     names = {op.type for op in graph.get_operations()}
     assert not any("Wordpiece" in name or "Unicode" in name for name in names)
+
+
+@pytest.mark.slow
+def test_signatures_share_the_model(encoder):
+    """It is traced, stored and loaded as one function that both call."""
+    saved = saved_model_pb2.SavedModel()
+    saved.ParseFromString((encoder[1] / "saved_model.pb").read_bytes())
+    (meta_graph,) = saved.meta_graphs
+    functions = [
+        function.signature.name
+        for function in meta_graph.graph_def.library.function
+        if any("MatMul" in node.op for node in function.node_def)
+    ]
+    assert len(functions) == 1, functions
 
 
 @pytest.mark.nightly
